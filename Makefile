@@ -1,0 +1,45 @@
+# Everyday commands. `make` alone is what CI runs; every target sets up what it needs in .venv.
+BIN := .venv/bin
+READY := .venv/ready
+export PYTHON
+
+.PHONY: all run check test fix lock bench soak size clean
+all: check test
+
+run: $(READY)
+	$(BIN)/belljar run -c "import pandas as pd; pd.DataFrame({'x': [1, 2, 3]}).describe()"
+
+check: $(READY)
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python scripts/map.py --check
+	$(BIN)/pytest -q tests/unit
+
+test: $(READY)
+	$(BIN)/pytest -n auto
+
+fix: $(READY)
+	$(BIN)/ruff format
+	$(BIN)/ruff check --fix
+	$(BIN)/python scripts/map.py
+
+lock: $(READY)
+	sh scripts/lock --upgrade
+
+bench: $(READY)
+	$(BIN)/python bench/sandbox.py
+
+soak: $(READY)
+	$(BIN)/pytest -m soak --timeout 0
+
+size: $(READY)
+	$(BIN)/python scripts/size.py
+
+clean:
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache build dist
+	find src tests scripts bench -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(READY): requirements.lock pyproject.toml scripts/setup
+	sh scripts/setup

@@ -1,0 +1,204 @@
+"""Every exception we raise, drawn as one tree, split by who has to act.
+
+BelljarError                 .code .status .retryable
+├── CallerError              change the request        InvalidRequest · NotFound · ContainerExpired · TooLarge
+│                                                      Forbidden
+├── OperatorError            change the installation   BadSettings · CannotConfine
+├── ProviderError            the model's side          BadKey · RateLimited · QuotaExceeded · ContextTooLong · Filtered
+│                                                      Unreachable · Garbled
+├── SandboxError             isolation or capacity     NoneFree · Lost · Refused
+└── WorkspaceError           the caller's files        WorkspaceSecurityError · WorkspaceBudgetExceededError
+
+`code` is stable and machine-readable, `status` is the HTTP status the gateway answers with, and `retryable`
+says whether the same call may succeed later (`None`: cannot be told safely). What model-written code does
+wrong is not here: that is a value, `belljar.sandbox.outputs.Exit`.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class BelljarError(Exception):
+    """The root: catch this to catch everything Belljar raises on purpose."""
+
+    code: ClassVar[str] = "belljar_error"
+    status: ClassVar[int] = 500
+    retryable: ClassVar[bool | None] = None
+
+
+class CallerError(BelljarError):
+    """The request is at fault; the same request fails again."""
+
+    code = "caller_error"
+    status = 400
+    retryable = False
+
+
+class InvalidRequest(CallerError):
+    """A field has a value that cannot be used; `param` names it."""
+
+    code = "invalid_request"
+
+    def __init__(self, message: str, *, param: str | None = None) -> None:
+        super().__init__(message)
+        self.param = param
+
+
+class NotFound(CallerError):
+    """The named thing does not exist."""
+
+    code = "not_found"
+    status = 404
+
+
+class ContainerExpired(NotFound):
+    """The named container existed and is gone."""
+
+    code = "container_expired"
+
+
+class TooLarge(CallerError):
+    """More bytes than the limit allows."""
+
+    code = "too_large"
+    status = 413
+
+
+class Forbidden(CallerError):
+    """The caller may not do this."""
+
+    code = "forbidden"
+    status = 403
+
+
+class OperatorError(BelljarError):
+    """The installation or its settings are at fault."""
+
+    code = "operator_error"
+    retryable = False
+
+
+class BadSettings(OperatorError):
+    """A setting is unknown, contradictory or names something that is not installed."""
+
+    code = "bad_settings"
+
+
+class CannotConfine(OperatorError):
+    """This host cannot give the isolation we promise; the message says what is missing and the remedy."""
+
+    code = "cannot_confine"
+    status = 503
+
+
+class ProviderError(BelljarError):
+    """The model's side failed."""
+
+    code = "provider_error"
+    status = 502
+
+
+class BadKey(ProviderError):
+    """The provider refused the key."""
+
+    code = "bad_key"
+    status = 401
+    retryable = False
+
+
+class RateLimited(ProviderError):
+    """The provider asks us to slow down."""
+
+    code = "rate_limited"
+    status = 429
+    retryable = True
+
+
+class QuotaExceeded(ProviderError):
+    """The account has nothing left to spend."""
+
+    code = "quota_exceeded"
+    status = 429
+    retryable = False
+
+
+class ContextTooLong(ProviderError):
+    """The conversation does not fit the model."""
+
+    code = "context_too_long"
+    status = 400
+    retryable = False
+
+
+class Filtered(ProviderError):
+    """The provider's content filter refused."""
+
+    code = "filtered"
+    status = 400
+    retryable = False
+
+
+class Unreachable(ProviderError):
+    """No connection, or it broke or timed out."""
+
+    code = "unreachable"
+    retryable = True
+
+
+class Garbled(ProviderError):
+    """The provider answered something that is not its own wire."""
+
+    code = "garbled"
+
+
+class SandboxError(BelljarError):
+    """Isolation or capacity, not the code that ran."""
+
+    code = "sandbox_error"
+    status = 503
+
+
+class NoneFree(SandboxError):
+    """The configured number of sandboxes is in use."""
+
+    code = "none_free"
+    retryable = True
+
+
+class Lost(SandboxError):
+    """The sandbox is gone; nothing more can be run in it."""
+
+    code = "sandbox_lost"
+    status = 502
+    retryable = True
+
+
+class Refused(SandboxError):
+    """The sandbox could not be made as asked."""
+
+    code = "sandbox_refused"
+
+
+class WorkspaceError(BelljarError):
+    """The caller's files are at fault."""
+
+    code = "workspace_error"
+    status = 400
+    retryable = False
+
+
+class WorkspaceSecurityError(WorkspaceError):
+    """A path leads out of its root, or is something other than a plain file."""
+
+    code = "workspace_security"
+
+
+class WorkspaceBudgetExceededError(WorkspaceError):
+    """More bytes or files than the budget allows."""
+
+    code = "workspace_budget_exceeded"
+    status = 413
+
+
+WinkError = BelljarError

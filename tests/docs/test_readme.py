@@ -1,0 +1,51 @@
+"""Every python and bash block of the README and the docs runs as it stands, as a user would run it.
+
+A block that cannot run says why in a comment before it: `<!-- not run: needs a key -->`.
+"""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+BLOCK = re.compile(
+    r"(?P<skip><!-- not run: [^\n]+ -->\n+)?^```(?P<language>python|bash)\n(?P<code>.*?)^```$", re.M | re.S
+)
+
+
+def blocks(page: Path) -> Iterator[tuple[str, str, str]]:
+    text = page.read_text()
+    for block in BLOCK.finditer(text):
+        if not block["skip"]:
+            line = text.count("\n", 0, block.start("code")) + 1
+            yield f"{page.relative_to(ROOT)}:{line}", block["language"], block["code"]
+
+
+BLOCKS = [pytest.param(language, code, id=name) for page in PAGES for name, language, code in blocks(page)]
+
+
+@pytest.mark.parametrize(("language", "code"), BLOCKS)
+def test_block(language: str, code: str, tmp_path: Path) -> None:
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+    command = [sys.executable, "-c", code] if language == "python" else ["bash", "-euo", "pipefail", "-c", code]
+    ran = subprocess.run(
+        command,
+        cwd=tmp_path,
+        env={**os.environ, "PATH": path},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert ran.returncode == 0, f"{ran.stdout}\n{ran.stderr}"
+
+
+def test_there_are_blocks() -> None:
+    assert len(BLOCKS) >= 2
