@@ -1,0 +1,115 @@
+"""The ports: where sandboxes come from, what one can do, and what is asked of it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from typing import BinaryIO, Protocol, TypeAlias
+
+from belljar.sandbox.outputs import Output
+
+KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
+TIERS = {"1g": GIB, "4g": 4 * GIB, "16g": 16 * GIB, "64g": 64 * GIB}
+
+Content: TypeAlias = bytes | str | BinaryIO | Iterable[bytes]
+"""What can be written to a file: bytes, text (as UTF-8), an open binary file, or chunks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one sandbox may use. Bytes and seconds; `None` means not limited."""
+
+    memory: int = GIB
+    """All processes together, and what they write under /mnt/data, /tmp and /dev/shm."""
+    cpus: float | None = None
+    """How many processors at once."""
+    cpu_time: float | None = None
+    """Processor seconds of one cell, all its processes together."""
+    timeout: float | None = 60.0
+    """Wall seconds of one cell, unless the cell says otherwise."""
+    processes: int = 256
+    open_files: int = 1024
+    file_size: int | None = None
+    """One file; the whole workspace by default."""
+    disk: int = 512 * MIB
+    """The workspace, /mnt/data."""
+    scratch: int = 256 * MIB
+    """/tmp, and /dev/shm, each."""
+    output: int = MIB
+    """Text kept of one cell; more goes to a log file in the workspace."""
+    output_total: int = GIB
+    """Text after which a cell is stopped."""
+    grace: float = 2.0
+    """Seconds between the first interrupt and the kill."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """What is asked of a source."""
+
+    limits: Limits = field(default_factory=Limits)
+    packages: str = "data"
+    """The base environment: `data` (preloaded) or `none` (standard library only)."""
+    requirements: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One piece of code."""
+
+    code: str
+    timeout: float | None = None
+    """Wall seconds; the sandbox's own limit when None."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileInfo:
+    """A regular file of the workspace."""
+
+    name: str
+    size: int
+    modified: float
+    type: str
+
+
+class Workspace(Protocol):
+    """The files of a sandbox, /mnt/data inside. Names are relative, exact in every byte."""
+
+    async def write(self, name: str, content: Content) -> FileInfo: ...
+    async def read(self, name: str, *, limit: int | None = None) -> bytes: ...
+    def stream(self, name: str, *, chunk: int = MIB) -> AsyncIterator[bytes]: ...
+    async def list(self) -> list[FileInfo]: ...
+    async def delete(self, name: str) -> None: ...
+
+
+class Sandbox(Protocol):
+    """One isolated, stateful interpreter. Cells run one at a time, in the order they came."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def files(self) -> Workspace: ...
+    def run(self, cell: Cell) -> AsyncIterator[Output]:
+        """Outputs as they come; the last is an `Exit`. Raises only when the sandbox itself is at fault."""
+        ...
+
+    def interrupt(self) -> None:
+        """Stop the running cell and keep the variables; safe from any thread."""
+        ...
+
+    async def restart(self) -> None:
+        """A new interpreter with the same files; variables and stray processes are gone."""
+        ...
+
+
+class SandboxSource(Protocol):
+    """Where sandboxes come from."""
+
+    def acquire(self, spec: Spec) -> AbstractAsyncContextManager[Sandbox]:
+        """A fresh sandbox, gone when the context ends. `NoneFree` at capacity, `Refused` with the reason."""
+        ...
+
+    async def close(self) -> None:
+        """Let everything go; nothing survives."""
+        ...

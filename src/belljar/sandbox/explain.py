@@ -1,0 +1,115 @@
+"""Every stop in plain words: what happened, which limit, one next step. Pure; the same text goes everywhere."""
+
+from __future__ import annotations
+
+import re
+import signal
+
+from belljar.sandbox.base import GIB, KIB, MIB, Limits
+from belljar.sandbox.outputs import Error, Exit, Reason
+
+_LOST_STATE = "The variables are gone; the files in /mnt/data are still there, and the next cell starts afresh."
+
+
+def size(count: int) -> str:
+    """Bytes as people write them."""
+    for unit, name in ((GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")):
+        if count >= unit:
+            return f"{count / unit:.4g} {name}"
+    return f"{count} bytes"
+
+
+def timed_out(limit: float, *, kept: bool, seconds: float) -> Exit:
+    state = "The variables are kept." if kept else _LOST_STATE
+    text = f"Stopped: the cell ran longer than its {limit:g} s. {state} Do less in one cell, or ask for a longer timeout."
+    return Exit("timed_out", text, kept=kept, seconds=seconds)
+
+
+def interrupted(*, kept: bool, error: Error | None, seconds: float) -> Exit:
+    state = "The variables are kept." if kept else _LOST_STATE
+    text = f"Interrupted on request. {state}"
+    return Exit("killed", text, reason="interrupted", error=error, kept=kept, seconds=seconds)
+
+
+def over(reason: Reason, limits: Limits, *, kept: bool, seconds: float) -> Exit:
+    """Stopped by the host for using too much."""
+    what = {
+        "memory": f"used more than the {size(limits.memory)} of memory it may have (files under /mnt/data and /tmp count). "
+        "Work on smaller pieces, or ask for a larger memory tier.",
+        "cpu": f"used more than {limits.cpu_time or 0:g} s of processor time. Do less in one cell, or ask for more.",
+        "output": f"printed more than {size(limits.output_total)}. Print less, or write to a file under /mnt/data.",
+    }
+    state = "The variables are kept." if kept else _LOST_STATE
+    text = f"Killed: the code {what.get(reason, 'was stopped.')} {state}"
+    return Exit("killed", text, reason=reason, kept=kept, seconds=seconds)
+
+
+def ended(status: int, *, out_of_memory: bool, limits: Limits, seconds: float) -> Exit:
+    """The interpreter process is gone: an exit code, or minus a signal."""
+    if out_of_memory:
+        return over("memory", limits, kept=False, seconds=seconds)
+    if status >= 0:
+        text = f"The code ended its own interpreter with exit code {status} (os._exit or the like). {_LOST_STATE}"
+        return Exit("killed", text, reason="exited", code=status, kept=False, seconds=seconds)
+    try:
+        name = signal.Signals(-status).name
+    except ValueError:
+        name = f"signal {-status}"
+    cause = {
+        "SIGSEGV": "a segmentation fault: a bug in native code, or a stack overflow (too deep recursion in C)",
+        "SIGBUS": "a bus error: memory behind a mapped file is gone",
+        "SIGABRT": "an abort: native code gave up, as after heap corruption or a failed assertion",
+        "SIGFPE": "an arithmetic fault in native code",
+        "SIGILL": "an illegal instruction in native code",
+        "SIGSYS": "a system call of another architecture, which is not allowed here",
+        "SIGKILL": "SIGKILL, sent by the code itself or by the kernel",
+        "SIGXCPU": "the limit on processor time",
+        "SIGXFSZ": "the limit on the size of one file",
+    }.get(name, name)
+    text = f"The interpreter crashed: {cause}. {_LOST_STATE}"
+    return Exit("killed", text, reason="crashed", code=status, kept=False, seconds=seconds)
+
+
+def disconnected(*, seconds: float) -> Exit:
+    text = f"The code closed or garbled the interpreter's own connection, so it was replaced. {_LOST_STATE}"
+    return Exit("killed", text, reason="disconnected", kept=False, seconds=seconds)
+
+
+def lost(why: str, *, seconds: float) -> Exit:
+    text = f"The sandbox was lost ({why}). Its variables are gone; make a new one."
+    return Exit("killed", text, reason="lost", kept=False, seconds=seconds)
+
+
+def raised(error: Error, limits: Limits, *, code: int | None, note: str, seconds: float) -> Exit:
+    """A Python exception, with the limit behind it where there is one."""
+    text = " ".join(part for part in (f"{error.type}: {_first_line(error.message)}", note, _limit(error, limits)) if part)
+    return Exit("raised", text, error=error, code=code, seconds=seconds)
+
+
+def _first_line(message: str) -> str:
+    line = message.strip().splitlines()[0] if message.strip() else ""
+    return line if len(line) <= 300 else line[:300] + "…"
+
+
+def _limit(error: Error, limits: Limits) -> str:
+    """The limit that an error of the operating system stands for."""
+    hints = (
+        (r"\bErrno 28\b|No space left", f"The workspace holds {size(limits.disk)}, /tmp {size(limits.scratch)}."),
+        (r"\bErrno 27\b|File too large", f"One file may have {size(limits.file_size or limits.disk)}."),
+        (r"\bErrno 24\b|Too many open files", f"A process may have {limits.open_files} files open."),
+        (
+            r"\bErrno 11\b|can't start new thread|Resource temporarily unavailable",
+            f"Processes and threads together may be {limits.processes}.",
+        ),
+        (
+            r"Network is unreachable|Name or service not known|Temporary failure in name resolution"
+            r"|No address associated|NameResolutionError|Failed to resolve",
+            "There is no network in here; put the data in /mnt/data instead.",
+        ),
+    )
+    seen = f"{error.type}: {error.message}"
+    if error.type == "MemoryError" or "Unable to allocate" in error.message:
+        return f"The memory limit is {size(limits.memory)}."
+    if error.type == "PermissionError" and "Errno 1]" in seen:
+        return "The jail does not allow this system call."
+    return next((hint for pattern, hint in hints if re.search(pattern, seen)), "")

@@ -1,0 +1,220 @@
+"""Control groups: a hard limit on what all processes of a sandbox use together, where the host lets us have one.
+
+The ladder is version 2 (delegated or root), version 1, none. Without one, memory is bounded per process and watched;
+`Groups.kind` says which it is.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from belljar.sandbox.local.launcher import remove_cgroup
+
+_OURS = re.compile(r"belljar-(\d+)-(\d+)-\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The control group of one sandbox."""
+
+    kind: Literal["v2", "v1"]
+    memory: Path | None
+    cpu: Path | None
+
+    @property
+    def directories(self) -> list[Path]:
+        return list(dict.fromkeys(path for path in (self.memory, self.cpu) if path))
+
+    def open_procs(self) -> list[int]:
+        """Descriptors through which a process puts itself in."""
+        return [os.open(path / "cgroup.procs", os.O_WRONLY | os.O_CLOEXEC) for path in self.directories]
+
+    def oom_kills(self) -> int:
+        """How often the kernel has killed something in here for want of memory."""
+        if self.memory is None:
+            return 0
+        text = (self.memory / ("memory.events" if self.kind == "v2" else "memory.oom_control")).read_text()
+        found = re.search(r"^oom_kill (\d+)$", text, re.MULTILINE)
+        return int(found[1]) if found else 0
+
+    def remove(self) -> None:
+        for path in self.directories:
+            remove_cgroup(str(path))
+
+
+@dataclass(slots=True)
+class Groups:
+    """Where this process may make control groups, and those it has made."""
+
+    kind: Literal["v2", "v1", "none"] = "none"
+    why: str = ""
+    memory: Path | None = None
+    cpu: Path | None = None
+    _count: int = field(default=0)
+
+    @property
+    def directories(self) -> list[Path]:
+        return list(dict.fromkeys(path for path in (self.memory, self.cpu) if path))
+
+    def make(self, name: str, *, memory: int, cpus: float | None) -> Group | None:
+        """A group with these limits; None where the host gives none."""
+        if self.kind == "none":
+            return None
+        group = Group(
+            kind=self.kind,
+            memory=self.memory / name if self.memory else None,
+            cpu=self.cpu / name if self.cpu and (cpus is not None or self.kind == "v2") else None,
+        )
+        for path in group.directories:
+            path.mkdir()
+        if group.memory:
+            _limit_memory(group.memory, self.kind, memory)
+        if group.cpu and cpus is not None:
+            _limit_cpu(group.cpu, self.kind, cpus)
+        return group
+
+    def close(self) -> None:
+        for path in self.directories:
+            remove_cgroup(str(path))
+
+
+def _write(path: Path, text: str, *, optional: bool = False) -> None:
+    try:
+        with path.open("w") as file:
+            file.write(text)
+    except OSError:
+        if not optional:
+            raise
+
+
+def _limit_memory(path: Path, kind: str, memory: int) -> None:
+    if kind == "v2":
+        _write(path / "memory.max", str(memory))
+        _write(path / "memory.swap.max", "0", optional=True)
+    else:
+        _write(path / "memory.limit_in_bytes", str(memory))
+        _write(path / "memory.memsw.limit_in_bytes", str(memory), optional=True)
+
+
+def _limit_cpu(path: Path, kind: str, cpus: float) -> None:
+    period = 100_000
+    quota = max(1000, int(cpus * period))
+    if kind == "v2":
+        _write(path / "cpu.max", f"{quota} {period}", optional=True)
+    else:
+        _write(path / "cpu.cfs_period_us", str(period))
+        _write(path / "cpu.cfs_quota_us", str(quota))
+
+
+def detect(serial: int) -> Groups:
+    """Find the strongest rung of the ladder that works, make our own directory there, sweep what a crash left."""
+    name = f"belljar-{os.getpid()}-{_started(os.getpid())}-{serial}"
+    reasons = []
+    for attempt in (_version2, _version1):
+        try:
+            return attempt(name)
+        except _Unusable as error:
+            reasons.append(str(error))
+    return Groups(why="; ".join(reasons))
+
+
+class _Unusable(Exception):
+    pass
+
+
+def _own(controller: str) -> Path | None:
+    """This process's own group in the hierarchy of a controller ("" for version 2)."""
+    mounts = {}
+    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+        left, _, right = line.partition(" - ")
+        kind, _, options = right.split()[:3]
+        root, point = left.split()[3:5]
+        if kind == "cgroup2":
+            mounts.setdefault("", (root, point))
+        elif kind == "cgroup":
+            for option in options.split(","):
+                mounts.setdefault(option, (root, point))
+    if controller not in mounts:
+        return None
+    root, point = mounts[controller]
+    for line in Path("/proc/self/cgroup").read_text().splitlines():
+        _, names, path = line.split(":", 2)
+        if controller in names.split(","):
+            inner = os.path.relpath(path, root)
+            return None if inner.startswith("..") else Path(point, inner)
+    return None
+
+
+def _version1(name: str) -> Groups:
+    memory, cpu = _own("memory"), _own("cpu")
+    if memory is None:
+        raise _Unusable("no version 1 memory controller")
+    try:
+        sweep(memory)
+        (memory / name).mkdir()
+        if cpu is not None:
+            sweep(cpu)
+            (cpu / name).mkdir()
+    except OSError as error:
+        raise _Unusable(f"version 1: {error}") from None
+    return Groups("v1", "", memory / name, cpu / name if cpu else None)
+
+
+def _version2(name: str) -> Groups:
+    own = _own("")
+    if own is None:
+        raise _Unusable("no version 2 hierarchy")
+    try:
+        if "memory" not in (own / "cgroup.controllers").read_text().split():
+            raise _Unusable(f"version 2: the memory controller is not delegated to {own.name or '/'}")
+        sweep(own)
+        ours = own / name
+        ours.mkdir()
+        try:
+            _delegate(own, ours)
+        except OSError:
+            remove_cgroup(str(ours))
+            raise
+    except OSError as error:
+        raise _Unusable(f"version 2: {error}") from None
+    return Groups("v2", "", ours, ours)
+
+
+def _delegate(own: Path, ours: Path) -> None:
+    """Let groups below `ours` have limits. Version 2 wants processes in leaves only, so this one steps aside."""
+    wanted = [name for name in ("memory", "cpu") if name in (own / "cgroup.controllers").read_text().split()]
+    enable = " ".join(f"+{name}" for name in wanted)
+    enabled = set((own / "cgroup.subtree_control").read_text().split())
+    if not enabled.issuperset(wanted):
+        leaf = own / "belljar-host"
+        alone = {int(pid) for pid in (own / "cgroup.procs").read_text().split()} == {os.getpid()}
+        if alone:
+            leaf.mkdir(exist_ok=True)
+            _write(leaf / "cgroup.procs", str(os.getpid()))
+        try:
+            _write(own / "cgroup.subtree_control", enable)
+        except OSError:
+            if alone:
+                _write(own / "cgroup.procs", str(os.getpid()), optional=True)
+            raise
+    _write(ours / "cgroup.subtree_control", enable)
+
+
+def sweep(parent: Path) -> None:
+    """Remove groups whose owner is gone."""
+    for entry in os.scandir(parent):
+        found = _OURS.fullmatch(entry.name)
+        if found and _started(int(found[1])) != int(found[2]):
+            remove_cgroup(entry.path)
+
+
+def _started(pid: int) -> int:
+    """When a process started, in ticks since boot: tells a reused pid from the one meant. 0 if there is none."""
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[19])
+    except (OSError, IndexError, ValueError):
+        return 0

@@ -1,0 +1,93 @@
+"""Giving up everything: the order of steps that turns a process into a jailed one.
+
+Order matters. Limits come before credentials, because they may need the old ones; the user namespace comes after all
+others, so that they belong to the outside and no capability held inside reaches them; no_new_privs comes before
+Landlock and seccomp, which need it; seccomp comes last, because it forbids most of the steps above it.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import resource
+from typing import TypedDict
+
+from belljar.sandbox.local import landlock, linux, seccomp
+
+INSIDE = 1000
+"""The uid and gid that jailed code sees as its own."""
+
+
+class Rlimits(TypedDict):
+    """Per-process limits. JSON-shaped: they travel over a socket."""
+
+    open_files: int
+    file_size: int
+    processes: int
+    address_space: int | None
+    """Only where no cgroup bounds memory: bytes on top of what the process has at its start."""
+
+
+def set_limits(limits: Rlimits) -> None:
+    """All per-process limits but the number of processes, which counts in the user namespace."""
+    for kind, value in (
+        (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_NOFILE, limits["open_files"]),
+        (resource.RLIMIT_FSIZE, limits["file_size"]),
+        (resource.RLIMIT_MEMLOCK, 64 << 10),
+        (resource.RLIMIT_MSGQUEUE, 800 << 10),
+        (resource.RLIMIT_SIGPENDING, 1024),
+    ):
+        _lower(kind, value)
+    soft, hard = resource.getrlimit(resource.RLIMIT_STACK)
+    wanted = 8 << 20
+    if soft == resource.RLIM_INFINITY or soft > wanted:
+        resource.setrlimit(resource.RLIMIT_STACK, (wanted, hard))
+    if limits["address_space"] is not None:
+        with open("/proc/self/statm") as file:
+            now = int(file.read().split()[0]) * resource.getpagesize()
+        _lower(resource.RLIMIT_AS, now + limits["address_space"])
+
+
+def _lower(kind: int, value: int) -> None:
+    hard = resource.getrlimit(kind)[1]
+    if hard != resource.RLIM_INFINITY:
+        value = min(value, hard)
+    resource.setrlimit(kind, (value, value))
+
+
+def enter_user(uid: int, processes: int) -> None:
+    """Become `uid` of the surrounding namespace, seen as 1000 in a user namespace of its own."""
+    if os.getuid() != uid:
+        os.setgroups([])
+        os.setresgid(uid, uid, uid)
+        os.setresuid(uid, uid, uid)
+    linux.set_dumpable(True)  # a change of user clears it, and the maps below are then root's
+    linux.unshare(linux.CLONE_NEWUSER)
+    write_maps(INSIDE, uid)
+    _lower(resource.RLIMIT_NPROC, processes)
+
+
+def write_maps(inside: int, outside: int) -> None:
+    """Map one uid and gid into the user namespace just made."""
+    for name, text in (
+        ("setgroups", "deny"),
+        ("uid_map", f"{inside} {outside} 1"),
+        ("gid_map", f"{inside} {outside} 1"),
+    ):
+        with open(f"/proc/self/{name}", "w") as file:
+            file.write(text)
+
+
+def lock(program: bytes, *, files: bool) -> None:
+    """The point of no return: no capabilities, no new privileges, Landlock on files if asked, the call filter."""
+    linux.drop_capabilities()
+    linux.no_new_privileges()
+    if files:
+        landlock.restrict()
+    linux.install_filter(program)
+
+
+def call_filter() -> bytes:
+    """The call filter for this machine; made once, before forking."""
+    return seccomp.program(platform.machine())

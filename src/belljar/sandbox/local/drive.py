@@ -1,0 +1,70 @@
+"""Running a box's steps: blocking for threads, awaiting for asyncio. The same steps either way."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+
+from belljar.sandbox.local.box import Box, Steps, Wait
+from belljar.sandbox.outputs import Output
+
+
+def blocking(box: Box, steps: Steps[None]) -> Iterator[Output]:
+    """Yield the outputs; waits in the calling thread."""
+    ready: list[int] | None = None
+    while True:
+        try:
+            step = next(steps) if ready is None else steps.send(ready)
+        except StopIteration:
+            return
+        ready = []
+        if isinstance(step, Wait):
+            ready = [fd for fd, _ in box.epoll.poll(step.seconds)]
+        else:
+            yield step
+
+
+async def awaiting(box: Box, steps: Steps[None]) -> AsyncIterator[Output]:
+    """Yield the outputs; the loop goes on meanwhile."""
+    loop = asyncio.get_running_loop()
+    ready: list[int] | None = None
+    while True:
+        try:
+            step = next(steps) if ready is None else steps.send(ready)
+        except StopIteration:
+            return
+        ready = []
+        if isinstance(step, Wait):
+            await _readable(loop, box.epoll.fileno(), step.seconds)
+            ready = [fd for fd, _ in box.epoll.poll(0)]
+        else:
+            yield step
+
+
+async def _readable(loop: asyncio.AbstractEventLoop, fd: int, seconds: float | None) -> None:
+    """Wait for an epoll descriptor, which is itself readable when one of those in it is."""
+    woken: asyncio.Future[None] = loop.create_future()
+
+    def wake() -> None:
+        if not woken.done():
+            woken.set_result(None)
+
+    loop.add_reader(fd, wake)
+    timer = loop.call_later(seconds, wake) if seconds is not None else None
+    try:
+        await woken
+    finally:
+        loop.remove_reader(fd)
+        if timer is not None:
+            timer.cancel()
+
+
+def finish(box: Box, steps: Steps[None]) -> None:
+    """Run steps that have no outputs, blocking."""
+    for _ in blocking(box, steps):
+        pass
+
+
+async def finish_async(box: Box, steps: Steps[None]) -> None:
+    async for _ in awaiting(box, steps):
+        pass

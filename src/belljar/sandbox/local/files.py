@@ -1,0 +1,254 @@
+"""The workspace as the host touches it: every step from one descriptor, never along a link, never out of the mount.
+
+The jailed code owns the directory and may change anything in it at any moment, so no path is checked first and used
+later: `openat2` resolves and refuses in one step, and only regular files are read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import io
+import mimetypes
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from typing import Literal
+
+from belljar.errors import InvalidRequest, NotFound, TooLarge, WorkspaceSecurityError
+from belljar.sandbox.base import MIB, Content, FileInfo
+from belljar.sandbox.local import linux
+from belljar.sandbox.outputs import FileChanged
+
+MOUNT = "/mnt/data/"
+_BENEATH = linux.RESOLVE_BENEATH | linux.RESOLVE_NO_SYMLINKS | linux.RESOLVE_NO_MAGICLINKS | linux.RESOLVE_NO_XDEV
+_TEMPORARY = ".belljar-part-"
+
+_TYPES = mimetypes.MimeTypes(filenames=())
+for _extension, _type in {
+    ".parquet": "application/vnd.apache.parquet",
+    ".xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+    ".docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+    ".pptx": "application/vnd.openxmlformats-officedocument.presentationml.presentation",
+    ".md": "text/markdown",
+    ".jsonl": "application/jsonl",
+    ".ipynb": "application/x-ipynb+json",
+    ".log": "text/plain",
+    ".yaml": "application/yaml",
+    ".yml": "application/yaml",
+    ".webp": "image/webp",
+}.items():
+    _TYPES.add_type(_type, _extension)
+
+Stamp = tuple[int, int, int, int]
+"""Inode, size, modification and change time: differs whenever the bytes may."""
+
+
+def guess_type(name: str) -> str:
+    return _TYPES.guess_type(f"x/{name}")[0] or "application/octet-stream"
+
+
+def clean_name(name: str) -> str:
+    """A name as the workspace keeps it: relative, without dots. The /mnt/data/ that the code sees may lead it."""
+    plain = name.removeprefix(MOUNT)
+    parts = [part for part in plain.split("/") if part not in ("", ".")]
+    if plain.startswith("/") or ".." in parts or not parts or "\0" in plain:
+        raise WorkspaceSecurityError(
+            f"name: {name!r} does not name a file under /mnt/data; use a relative path without '..'"
+        )
+    if any(len(os.fsencode(part)) > 255 for part in parts) or len(os.fsencode(plain)) > 4000:
+        raise InvalidRequest(
+            f"name: {name[:80]!r}… is too long; 255 bytes a part and 4000 in all are the most", param="name"
+        )
+    return "/".join(parts)
+
+
+class Files:
+    """The files under /mnt/data of one sandbox."""
+
+    def __init__(self, directory: int, *, owner: int | None, quota: int) -> None:
+        """`directory` is an O_PATH descriptor of the mount; `owner` the uid to give files to, if not our own."""
+        self._directory = directory
+        self._owner = owner
+        self._quota = quota
+        self._known: dict[str, Stamp] = {}
+
+    def write(self, name: str, content: Content) -> FileInfo:
+        """Put a file in place, whole or not at all."""
+        name = clean_name(name)
+        parent, _, base = name.rpartition("/")
+        folder = self._make_directories(parent)
+        try:
+            temporary = _TEMPORARY + secrets.token_hex(8)
+            fd = os.open(
+                temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644, dir_fd=folder
+            )
+            try:
+                with open(fd, "wb", buffering=0, closefd=False) as file:
+                    for chunk in _chunks(content):
+                        _write_all(file, chunk)
+                self._give(fd)
+                os.replace(temporary, base, src_dir_fd=folder, dst_dir_fd=folder)
+                found = os.fstat(fd)
+            except BaseException as error:
+                with contextlib.suppress(OSError):
+                    os.unlink(temporary, dir_fd=folder)
+                raise self._explained(error, name) from error
+            finally:
+                os.close(fd)
+        finally:
+            os.close(folder)
+        self._known[name] = _stamp(found)
+        return _info(name, found)
+
+    def open(self, name: str) -> io.FileIO:
+        """A regular file, for reading."""
+        name = clean_name(name)
+        fd = self._open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_NOFOLLOW)
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            os.close(fd)
+            raise WorkspaceSecurityError(f"name: {name!r} is not a regular file")
+        return io.FileIO(fd)
+
+    def read(self, name: str, *, limit: int | None = None) -> bytes:
+        with self.open(name) as file:
+            size = os.fstat(file.fileno()).st_size
+            if limit is not None and size > limit:
+                raise TooLarge(f"name: {name!r} has {size} bytes, more than the {limit} asked for; stream it")
+            return file.read()
+
+    def stream(self, name: str, *, chunk: int = MIB) -> Iterator[bytes]:
+        with self.open(name) as file:
+            while data := file.read(chunk):
+                yield data
+
+    def delete(self, name: str) -> None:
+        """Remove a file, or a link; never what a link points to."""
+        name = clean_name(name)
+        parent, _, base = name.rpartition("/")
+        folder = self._open(parent or ".", os.O_PATH | os.O_DIRECTORY)
+        try:
+            os.unlink(base, dir_fd=folder)
+        except OSError as error:
+            raise self._explained(error, name) from error
+        finally:
+            os.close(folder)
+        self._known.pop(name, None)
+
+    def list(self) -> list[FileInfo]:
+        return sorted((_info(name, found) for name, found in self._walk()), key=lambda info: info.name)
+
+    def changes(self) -> list[FileChanged]:
+        """What is new or different since the last look."""
+        now: dict[str, Stamp] = {}
+        changed = []
+        for name, found in self._walk():
+            now[name] = _stamp(found)
+            before = self._known.get(name)
+            if before != now[name]:
+                how: Literal["created", "modified"] = "created" if before is None else "modified"
+                info = _info(name, found)
+                changed.append(FileChanged(info.name, info.size, info.modified, info.type, how))
+        self._known = now
+        return sorted(changed, key=lambda item: (item.modified, item.name))
+
+    def append(self, name: str) -> int:
+        """A descriptor to write a log of ours to; the caller closes it."""
+        fd = self._open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK, mode=0o644)
+        self._give(fd)
+        return fd
+
+    def _walk(self) -> Iterator[tuple[str, os.stat_result]]:
+        """All regular files, recursively; links are not followed, what vanishes meanwhile is passed over."""
+        folders = [""]
+        while folders:
+            folder = folders.pop()
+            try:
+                fd = self._open(folder or ".", os.O_RDONLY | os.O_DIRECTORY)
+            except (NotFound, WorkspaceSecurityError):
+                continue
+            try:
+                with os.scandir(fd) as entries:
+                    for entry in entries:
+                        path = f"{folder}/{entry.name}" if folder else entry.name
+                        if entry.is_dir(follow_symlinks=False):
+                            folders.append(path)
+                        elif entry.is_file(follow_symlinks=False) and not entry.name.startswith(_TEMPORARY):
+                            with contextlib.suppress(OSError):
+                                yield path, entry.stat(follow_symlinks=False)
+            finally:
+                os.close(fd)
+
+    def _make_directories(self, path: str) -> int:
+        """The directory, made if need be; an open descriptor."""
+        here = self._open(".", os.O_RDONLY | os.O_DIRECTORY)
+        for part in path.split("/") if path else ():
+            try:
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(part, 0o755, dir_fd=here)
+                    if self._owner is not None:
+                        os.chown(part, self._owner, self._owner, dir_fd=here, follow_symlinks=False)
+                below = linux.openat2(here, part, os.O_RDONLY | os.O_DIRECTORY, resolve=_BENEATH)
+            except OSError as error:
+                raise self._explained(error, path) from error
+            finally:
+                os.close(here)
+            here = below
+        return here
+
+    def _open(self, name: str, flags: int, mode: int = 0) -> int:
+        while True:
+            try:
+                return linux.openat2(self._directory, name, flags, mode=mode, resolve=_BENEATH)
+            except OSError as error:
+                if error.errno != errno.EAGAIN:  # the tree changed under the walk: look again
+                    raise self._explained(error, name) from error
+
+    def _give(self, fd: int) -> None:
+        if self._owner is not None:
+            os.fchown(fd, self._owner, self._owner)
+
+    def _explained(self, error: BaseException, name: str) -> BaseException:
+        if not isinstance(error, OSError):
+            return error
+        match error.errno:
+            case errno.ENOENT:
+                return NotFound(f"name: there is no {name!r} under /mnt/data")
+            case errno.ENOSPC | errno.EDQUOT:
+                return TooLarge(f"name: {name!r} does not fit: the workspace holds {self._quota} bytes in all")
+            case errno.EISDIR | errno.ENOTEMPTY | errno.EEXIST:
+                return InvalidRequest(f"name: {name!r} is a directory", param="name")
+            case errno.ENAMETOOLONG:
+                return InvalidRequest(f"name: {name[:80]!r}… is too long", param="name")
+            case errno.ELOOP | errno.EXDEV | errno.ENOTDIR | errno.ENXIO | errno.EACCES | errno.EPERM:
+                return WorkspaceSecurityError(f"name: {name!r} is not a plain file or leads elsewhere ({error.strerror})")
+            case _:
+                return error
+
+
+def _chunks(content: Content) -> Iterator[bytes]:
+    match content:
+        case bytes() | bytearray() | memoryview():
+            yield bytes(content)
+        case str():
+            yield content.encode("utf-8")
+        case _ if hasattr(content, "read"):
+            while chunk := content.read(MIB):  # type: ignore[union-attr]
+                yield chunk.encode("utf-8") if isinstance(chunk, str) else chunk
+        case _:
+            yield from content  # type: ignore[misc]
+
+
+def _write_all(file: io.FileIO, chunk: bytes) -> None:
+    view = memoryview(chunk)
+    while view:
+        view = view[file.write(view) or 0 :]
+
+
+def _stamp(found: os.stat_result) -> Stamp:
+    return (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+
+
+def _info(name: str, found: os.stat_result) -> FileInfo:
+    return FileInfo(name, found.st_size, found.st_mtime, guess_type(name))

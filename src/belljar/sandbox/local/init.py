@@ -1,0 +1,134 @@
+"""Process 1 of a sandbox: makes its namespaces and mounts, then only holds them, reaps and counts.
+
+It runs no code of the user's, yet lives under the same walls (but Landlock, which would keep it from signalling the
+interpreter). When the host's end of its socket closes, it ends, and the kernel ends everything else inside.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+from collections.abc import Callable
+
+from belljar.sandbox.local import confine, linux, messages, root
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+_NO_SETUID = linux.MS_NOSUID | linux.MS_NODEV
+
+
+def main(request: messages.Create, control: int, ready: int, program: bytes) -> None:
+    """Never returns."""
+    sock = socket.socket(fileno=control)
+    with messages.reporting(lambda: sock, "making the sandbox"):
+        os.setsid()
+        null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
+        messages.keep_only([null, null, null, sock.detach(), ready])
+        sock = socket.socket(fileno=3)
+        linux.set_name("belljar-init")
+        # The interpreter is a child of another process outside; orphans land here, and nobody asks how they ended.
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+        _namespaces()
+        _mounts(request)
+        data = os.open("/mnt/data", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        confine.set_limits(request["limits"])
+        confine.enter_user(request["uid"], request["limits"]["processes"])
+        linux.set_dumpable(False)  # nobody inside may look into process 1
+        confine.lock(program, files=False)
+        messages.send(sock, {"made": True}, [data])
+        os.close(data)
+        os.write(4, b"!")
+        os.close(4)
+    _serve(sock)
+    os._exit(0)
+
+
+def _namespaces() -> None:
+    linux.unshare(linux.CLONE_NEWNS | linux.CLONE_NEWNET | linux.CLONE_NEWIPC | linux.CLONE_NEWUTS)
+    linux.loopback_up()
+    socket.sethostname("belljar")
+
+
+def _mounts(request: messages.Create) -> None:
+    uid, disk, scratch = request["uid"], request["disk"], request["scratch"]
+    linux.mount("proc", "/proc", "proc", _NO_SETUID | linux.MS_NOEXEC)
+    linux.mount("tmpfs", "/tmp", "tmpfs", _NO_SETUID, data=f"size={scratch},nr_inodes=32k,mode=1777")
+    linux.mount("tmpfs", "/dev/shm", "tmpfs", _NO_SETUID, data=f"size={scratch},nr_inodes=8k,mode=1777")
+    linux.mount(
+        "tmpfs", "/mnt/data", "tmpfs", _NO_SETUID, data=f"size={disk},nr_inodes=64k,mode=700,uid={uid},gid={uid}"
+    )
+    _show_fonts(uid)
+
+
+def _show_fonts(uid: int) -> None:
+    """The font list made on the host, where a subprocess's matplotlib looks for it."""
+    if os.path.isdir(root.FONTS):
+        os.mkdir("/tmp/matplotlib", 0o700)
+        for name in os.listdir(root.FONTS):
+            os.symlink(f"{root.FONTS}/{name}", f"/tmp/matplotlib/{name}")
+        os.chown("/tmp/matplotlib", uid, uid)
+
+
+def _serve(sock: socket.socket) -> None:
+    while True:
+        request, _ = messages.receive(sock)
+        match request:
+            case None:
+                return
+            case {"op": "usage"}:
+                messages.send(sock, _usage())
+            case {"op": "kill"}:
+                _kill(lambda pid: True)
+                messages.send(sock, {"killed": True})
+            case {"op": "sweep", "since": float(since)}:
+                started = since * _TICKS
+                _kill(lambda pid: _stat(pid)[_PARENT] != 0 and _stat(pid)[_STARTED] >= started)
+                messages.send(sock, {"killed": True})
+            case _:
+                pass
+
+
+_PARENT, _UTIME, _STIME, _CUTIME, _CSTIME, _STARTED, _RSS = 1, 11, 12, 13, 14, 19, 21
+
+
+def _stat(pid: int) -> list[int]:
+    """/proc/PID/stat after the name, as numbers; the state letter counts as 0."""
+    with open(f"/proc/{pid}/stat", "rb") as file:
+        fields = file.read().rpartition(b")")[2].split()
+    return [0, *(int(field) for field in fields[1:])]
+
+
+def _pids() -> list[int]:
+    return [int(name) for name in os.listdir("/proc") if name.isdigit() and name != "1"]
+
+
+def _usage() -> dict[str, float]:
+    """Processor seconds and memory of everything inside."""
+    cpu = memory = count = 0
+    for pid in _pids():
+        try:
+            stat = _stat(pid)
+            cpu += stat[_UTIME] + stat[_STIME] + stat[_CUTIME] + stat[_CSTIME]
+            memory += _own_memory(pid)
+            count += 1
+        except (OSError, ValueError, IndexError):
+            continue  # it ended while we looked
+    return {"cpu": cpu / _TICKS, "memory": memory, "processes": count}
+
+
+def _own_memory(pid: int) -> int:
+    """The proportional share, so that what all sandboxes share with the zygote is not counted in each."""
+    with open(f"/proc/{pid}/smaps_rollup", "rb") as file:
+        for line in file:
+            if line.startswith(b"Pss:"):
+                return int(line.split()[1]) << 10
+    return 0
+
+
+def _kill(chosen: Callable[[int], bool]) -> None:
+    for pid in _pids():
+        try:
+            if chosen(pid):
+                os.kill(pid, signal.SIGKILL)
+        except (OSError, ValueError, IndexError):
+            continue

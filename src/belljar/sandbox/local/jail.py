@@ -1,0 +1,194 @@
+"""The running jail as the host holds it: one launcher, one nursery, a zygote for each environment."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import site
+import socket
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from belljar.errors import CannotConfine, Lost, Refused
+from belljar.sandbox.local import messages, root
+from belljar.sandbox.local.cgroups import Groups
+
+_BOOT = "import sys; sys.path.insert(0, {path!r}); from belljar.sandbox.local.launcher import main; main()"
+
+ZYGOTE_VARIABLES = {
+    "LANG": "C.UTF-8",
+    "HOME": "/tmp",
+    "MPLCONFIGDIR": "/tmp/matplotlib",
+    # One thread each while preloading: a fork keeps only the thread that calls it.
+    "OPENBLAS_NUM_THREADS": "1",
+    "OMP_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "JE_ARROW_MALLOC_CONF": "background_thread:false",
+}
+GUEST_VARIABLES = {
+    "PATH": f"{root.ENV}/bin:/usr/local/bin:/usr/bin:/bin",
+    "HOME": "/tmp",
+    "TMPDIR": "/tmp",
+    "USER": "user",
+    "LANG": "C.UTF-8",
+    "MPLCONFIGDIR": "/tmp/matplotlib",
+    "PYTHONDONTWRITEBYTECODE": "1",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """What a zygote has imported before the first sandbox."""
+
+    name: str
+    preload: tuple[str, ...] = ()
+    site: bool = True
+    settings: dict[str, Any] = field(default_factory=dict)
+
+
+def python_home() -> root.PythonHome:
+    """The Python that runs this process, as the jail will use it."""
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    places = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), *site.getsitepackages()]
+    if site.ENABLE_USER_SITE and sys.prefix == sys.base_prefix:
+        places.append(site.getusersitepackages())
+    return root.PythonHome(
+        executable=sys.executable,
+        base_prefix=sys.base_prefix,
+        version=version,
+        shared=bool(sysconfig.get_config_var("Py_ENABLE_SHARED")),
+        site_packages=root.site_packages(places),
+    )
+
+
+def code_directory() -> str:
+    """The directory that holds the belljar package."""
+    return str(Path(__file__).resolve().parents[3])
+
+
+class Jail:
+    """A running jail. Loop- and thread-neutral: requests are single atomic messages."""
+
+    def __init__(self, groups: Groups, *, layers: str | None = None, fonts: str | None = None) -> None:
+        self.groups = groups
+        self._plan = root.plan(python_home(), code=code_directory(), layers=layers, fonts=fonts)
+        self._lock = threading.Lock()
+        self._environments: set[str] = set()
+        self._owner = os.getpid()
+        self._socket, theirs = messages.pair()
+        self._stderr = tempfile.TemporaryFile()
+        host = os.pidfd_open(os.getpid())
+        try:
+            self._process = self._launch(theirs, host)
+        finally:
+            theirs.close()
+            os.close(host)
+        try:
+            self._start()
+        except BaseException:
+            self.close()
+            raise
+
+    def _launch(self, theirs: socket.socket, host: int) -> subprocess.Popen[bytes]:
+        """Start the launcher with its two descriptors at 3 and 4, an empty environment and nothing of ours else."""
+        boot = _BOOT.format(path=code_directory())
+        place = f"import os; os.dup2({theirs.fileno()}, 203); os.dup2({host}, 204); os.dup2(203, 3); os.dup2(204, 4); "
+        return subprocess.Popen(
+            [sys.executable, "-I", "-S", "-c", place + boot],
+            env={},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=self._stderr,
+            cwd="/",
+            pass_fds=(theirs.fileno(), host),
+            start_new_session=True,
+        )
+
+    def _start(self) -> None:
+        variables = {**ZYGOTE_VARIABLES, **self._plan["environment"]}
+        request = {
+            "plan": self._plan,
+            "user_namespace": os.geteuid() != 0,
+            "cgroups": [str(path) for path in self.groups.directories],
+            "variables": variables,
+        }
+        messages.send(self._socket, request)
+        self._socket.settimeout(30)
+        try:
+            answer, _ = messages.receive(self._socket)
+        except TimeoutError:
+            raise CannotConfine(f"the jail did not start within 30 s. {self.complaint()}") from None
+        if not answer or "error" in answer:
+            raise CannotConfine(
+                f"the jail could not be made: {answer['error'] if answer else self.complaint()}. "
+                "Run `belljar doctor` to see what this host lacks and how to mend it."
+            )
+
+    def add(self, environment: Environment) -> dict[str, Any]:
+        """Start a zygote and wait until it has preloaded; what it says of itself."""
+        report, theirs = messages.pair()
+        variables = {**ZYGOTE_VARIABLES, **self._plan["environment"]}
+        guest = {**GUEST_VARIABLES, **self._plan["environment"]}
+        with report:
+            request = {
+                "op": "zygote",
+                "name": environment.name,
+                "preload": list(environment.preload),
+                "site": environment.site,
+                "variables": variables,
+                "settings": {**environment.settings, "environment": guest},
+            }
+            with theirs:
+                self.send(request, [theirs.fileno()])
+            report.settimeout(120)
+            try:
+                answer, _ = messages.receive(report)
+            except TimeoutError:
+                raise Refused(f"environment {environment.name!r} did not finish preloading within 120 s") from None
+        if not answer or "error" in answer:
+            reason = answer["error"] if answer else self.complaint()
+            raise Refused(f"environment {environment.name!r} could not be loaded: {reason}")
+        self._environments.add(environment.name)
+        return answer
+
+    def send(self, message: object, fds: list[int]) -> None:
+        try:
+            with self._lock:
+                messages.send(self._socket, message, fds)
+        except OSError as error:
+            raise Lost(f"the jail has ended ({error}); {self.complaint()}") from None
+
+    @property
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def complaint(self) -> str:
+        """The last words of the jail's own processes."""
+        self._stderr.seek(0)
+        lines = self._stderr.read().decode(errors="replace").strip().splitlines()
+        return "last words: " + " | ".join(lines[-3:]) if lines else "it left no message"
+
+    def close(self) -> None:
+        """End it and everything inside. A forked child of the host only lets go of its copies."""
+        self._socket.close()
+        if os.getpid() == self._owner:
+            # The nursery ends when its socket closes; the launcher when the nursery has. Killing is for the stuck.
+            try:
+                self._process.wait(5)
+            except subprocess.TimeoutExpired:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(self._process.pid, signal.SIGKILL)
+                self._process.wait()
+            self.groups.close()
+        self._stderr.close()

@@ -1,0 +1,88 @@
+"""The jail's first process: makes the outer namespaces and the root, then watches over host and jail.
+
+It stays outside, small, and does one thing: when the host process ends in whatever way, it kills the jail and removes
+the control groups that the host can no longer remove.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import socket
+import time
+
+from belljar.sandbox.local import linux, messages, nursery, root
+
+
+def main() -> None:
+    """Descriptors: 3 the start message, then the nursery's own socket; 4 the host's pidfd."""
+    linux.set_name("belljar")
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    sock, host = socket.socket(fileno=3), 4
+    with messages.reporting(lambda: sock, "starting the jail"):
+        request, _ = messages.receive(sock)
+        if request is None:
+            return
+        jail = _enter(request, sock, host)
+    sock.close()
+    _watch(host, jail, request["cgroups"])
+
+
+def _enter(request: dict[str, object], sock: socket.socket, host: int) -> int:
+    """Start the nursery as process 1 of a new process namespace; its pidfd."""
+    uid, gid = os.getuid(), os.getgid()
+    if request["user_namespace"]:
+        linux.unshare(linux.CLONE_NEWUSER)
+        for name, text in (("setgroups", "deny"), ("uid_map", f"0 {uid} 1"), ("gid_map", f"0 {gid} 1")):
+            with open(f"/proc/self/{name}", "w") as file:
+                file.write(text)
+    linux.unshare(linux.CLONE_NEWPID)
+    pid = os.fork()
+    if pid == 0:
+        with messages.reporting(lambda: sock, "building the jail's root"):
+            linux.die_with_parent(signal.SIGKILL)
+            null = os.open("/dev/null", os.O_RDWR)
+            messages.keep_only([null, 1, 2, sock.detach(), host])
+            sock = socket.socket(fileno=3)
+            linux.unshare(linux.CLONE_NEWNS | linux.CLONE_NEWNET | linux.CLONE_NEWIPC | linux.CLONE_NEWUTS)
+            root.build(request["plan"])  # type: ignore[arg-type]
+            if not request["user_namespace"]:
+                os.setgroups([])
+            messages.send(sock, {"started": True})
+            line = nursery.command("nursery", site=False)
+            environment = request["variables"]
+            assert isinstance(environment, dict)
+            os.execve(line[0], line, environment)
+    return os.pidfd_open(pid)
+
+
+def _watch(host: int, jail: int, cgroups: list[str]) -> None:
+    watch = select.poll()
+    watch.register(host, select.POLLIN)
+    watch.register(jail, select.POLLIN)
+    ended = {fd for fd, _ in watch.poll()}
+    if jail not in ended:
+        signal.pidfd_send_signal(jail, signal.SIGKILL)
+    os.waitid(os.P_PIDFD, jail, os.WEXITED)
+    if host in ended:
+        for path in cgroups:
+            remove_cgroup(path)
+
+
+def remove_cgroup(path: str) -> None:
+    """Remove a control group and those below it; the kernel may need a moment to let go of the dead."""
+    try:
+        children = [entry.path for entry in os.scandir(path) if entry.is_dir(follow_symlinks=False)]
+    except FileNotFoundError:
+        return
+    for child in children:
+        remove_cgroup(child)
+    for _ in range(200):
+        try:
+            os.rmdir(path)
+            return
+        except FileNotFoundError:
+            return
+        except OSError:
+            time.sleep(0.005)

@@ -1,0 +1,77 @@
+"""What the host and the jail's own processes tell each other: JSON with descriptors, over SEQPACKET sockets."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import socket
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypedDict
+
+from belljar.sandbox.local import linux
+from belljar.sandbox.local.confine import Rlimits
+
+_LARGEST = 1 << 17
+_MOST_DESCRIPTORS = 24
+
+
+class Create(TypedDict):
+    """Make a sandbox, or (`again`) a new interpreter in one.
+
+    Descriptors, host to nursery: control, status, exec, stdout, stderr, cgroups…; for `again`: the init's pidfd in
+    place of control. Nursery to zygote: init's pidfd, ready pipe, status, exec, stdout, stderr, cgroups…
+    """
+
+    id: str
+    environment: str
+    again: bool
+    uid: int
+    disk: int
+    scratch: int
+    limits: Rlimits
+    settings: dict[str, Any]
+
+
+def pair(kind: socket.SocketKind = socket.SOCK_SEQPACKET) -> tuple[socket.socket, socket.socket]:
+    return socket.socketpair(socket.AF_UNIX, kind)
+
+
+def send(sock: socket.socket, message: object, fds: Sequence[int] = ()) -> None:
+    socket.send_fds(sock, [json.dumps(message).encode()], list(fds))
+
+
+def receive(sock: socket.socket) -> tuple[dict[str, Any] | None, list[int]]:
+    """A message and its descriptors; None when the peer is gone."""
+    data, fds, _, _ = socket.recv_fds(sock, _LARGEST, _MOST_DESCRIPTORS, socket.MSG_CMSG_CLOEXEC)
+    return (json.loads(data) if data else None), list(fds)
+
+
+def close_all(fds: Sequence[int]) -> None:
+    for fd in fds:
+        os.close(fd)
+
+
+@contextmanager
+def reporting(where: Callable[[], socket.socket], step: str) -> Iterator[None]:
+    """Tell the host what went wrong, then end: for a child that has not become anything yet.
+
+    `where` gives the socket of the moment: such a child moves its descriptors about.
+    """
+    try:
+        yield
+    except BaseException as error:
+        try:
+            send(where(), {"error": f"{step}: {type(error).__name__}: {error}"})
+        finally:
+            os._exit(70)
+
+
+def keep_only(wanted: Sequence[int]) -> None:
+    """Put `wanted` on descriptors 0, 1, 2, … in this order and close every other."""
+    # By way of high numbers, or placing one could close the next.
+    high = [fcntl.fcntl(fd, fcntl.F_DUPFD, 200) for fd in wanted]
+    for place, fd in enumerate(high):
+        os.dup2(fd, place, inheritable=True)
+    linux.close_from(len(high))

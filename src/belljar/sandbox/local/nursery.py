@@ -1,0 +1,100 @@
+"""Process 1 of the jail: a small, bare server that makes the init of each sandbox and starts zygotes.
+
+It is bare so that forking it is cheap; the preloaded interpreter comes from a zygote and joins the init's namespaces.
+It ends when the host is gone, and the kernel then ends everything inside.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import socket
+import sys
+
+from belljar.sandbox.local import confine, init, linux, messages, root
+
+_BOOT = "import sys; sys.path.append({path!r}); from belljar.sandbox.local.{module} import main; main()"
+
+
+def command(module: str, *, site: bool) -> list[str]:
+    """The command line of one of the jail's own processes, inside the jail's root."""
+    flags = ["-I"] if site else ["-I", "-S"]
+    return [root.PYTHON, *flags, "-c", _BOOT.format(path=root.CODE, module=module)]
+
+
+def main() -> None:
+    """Serve create requests on descriptor 3 until the host's pidfd, 4, says it ended."""
+    linux.set_name("belljar-nursery")
+    for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(name, signal.SIG_IGN)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # inits are reaped by the kernel; the host watches their pidfds
+    sock, host = socket.socket(fileno=3), 4
+    program = confine.call_filter()
+    own = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
+    zygotes: dict[str, socket.socket] = {}
+    watch = select.poll()
+    watch.register(sock, select.POLLIN)
+    watch.register(host, select.POLLIN)
+    while True:
+        ready = [fd for fd, _ in watch.poll()]
+        if host in ready:
+            return
+        request, fds = messages.receive(sock)
+        if request is None:
+            return
+        if request.get("op") == "zygote":
+            zygotes[request["name"]] = _start_zygote(request, fds, host)
+        elif request["environment"] not in zygotes:
+            with socket.socket(fileno=os.dup(fds[1])) as status:
+                messages.send(status, {"error": f"no environment {request['environment']!r} in this jail"})
+        elif request["again"]:
+            _forward(zygotes[request["environment"]], request, [fds[0], fds[0], *fds[1:]])
+        else:
+            _create(request, fds, own, program, zygotes[request["environment"]])
+        messages.close_all(fds)
+
+
+def _start_zygote(request: dict[str, object], fds: list[int], host: int) -> socket.socket:
+    ours, theirs = messages.pair()
+    pid = os.fork()
+    if pid == 0:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        null = os.open("/dev/null", os.O_RDWR)
+        messages.keep_only([null, 1, 2, theirs.detach(), fds[0]])
+        line = command("zygote", site=bool(request["site"]))
+        environment = request["variables"]
+        assert isinstance(environment, dict)
+        os.execve(line[0], line, environment)
+    theirs.close()
+    messages.send(ours, request)
+    return ours
+
+
+def _create(request: dict[str, object], fds: list[int], own: int, program: bytes, zygote: socket.socket) -> None:
+    control, *rest = fds
+    ready_in, ready_out = os.pipe()
+    try:
+        linux.unshare(linux.CLONE_NEWPID)
+        pid = os.fork()
+        if pid == 0:
+            init.main(request, control, ready_out, program)  # type: ignore[arg-type]
+        linux.setns(own, linux.CLONE_NEWPID)
+        handle = os.pidfd_open(pid)
+        with socket.socket(fileno=os.dup(control)) as sock:
+            messages.send(sock, {"init": pid}, [handle])
+        _forward(zygote, request, [handle, ready_in, *rest])
+        os.close(handle)
+    except OSError as error:
+        with socket.socket(fileno=os.dup(control)) as sock:
+            messages.send(sock, {"error": f"making the sandbox: {error}"})
+    finally:
+        os.close(ready_in)
+        os.close(ready_out)
+
+
+def _forward(zygote: socket.socket, request: dict[str, object], fds: list[int]) -> None:
+    try:
+        messages.send(zygote, request, fds)
+    except OSError:
+        sys.exit("the zygote is gone")

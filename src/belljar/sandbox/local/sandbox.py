@@ -1,0 +1,82 @@
+"""A sandbox of the local jail as asyncio code uses it: the port of `base.py` over a `Box`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+
+from belljar.sandbox.base import MIB, Cell, Content, FileInfo
+from belljar.sandbox.local import drive
+from belljar.sandbox.local.box import Box
+from belljar.sandbox.local.files import Files
+from belljar.sandbox.outputs import Exit, Output
+
+
+class LocalWorkspace:
+    """The files, off the event loop."""
+
+    def __init__(self, box: Box) -> None:
+        self._box = box
+
+    @property
+    def _files(self) -> Files:
+        return self._box.files
+
+    async def write(self, name: str, content: Content) -> FileInfo:
+        return await asyncio.to_thread(self._files.write, name, content)
+
+    async def read(self, name: str, *, limit: int | None = None) -> bytes:
+        return await asyncio.to_thread(self._files.read, name, limit=limit)
+
+    async def stream(self, name: str, *, chunk: int = MIB) -> AsyncIterator[bytes]:
+        file = await asyncio.to_thread(self._files.open, name)
+        with file:
+            while data := await asyncio.to_thread(file.read, chunk):
+                yield data
+
+    async def list(self) -> list[FileInfo]:
+        return await asyncio.to_thread(self._files.list)
+
+    async def delete(self, name: str) -> None:
+        await asyncio.to_thread(self._files.delete, name)
+
+
+class LocalSandbox:
+    """Cells run one at a time, in the order they came."""
+
+    def __init__(self, box: Box) -> None:
+        self._box = box
+        self._turn = asyncio.Lock()
+        self.files = LocalWorkspace(box)
+
+    @property
+    def id(self) -> str:
+        return self._box.id
+
+    async def run(self, cell: Cell) -> AsyncIterator[Output]:
+        async with self._turn:
+            finished = False
+            outputs = drive.awaiting(self._box, self._box.run(cell))
+            async with aclosing(outputs):
+                try:
+                    async for output in outputs:
+                        finished = isinstance(output, Exit)
+                        yield output
+                finally:
+                    if not finished:
+                        # Whoever listened has gone: the cell must not run on, nor its outputs meet the next one.
+                        self._box.interrupt()
+                        await asyncio.shield(_drain(outputs))
+
+    def interrupt(self) -> None:
+        self._box.interrupt()
+
+    async def restart(self) -> None:
+        async with self._turn:
+            await drive.finish_async(self._box, self._box.restart())
+
+
+async def _drain(outputs: AsyncIterator[Output]) -> None:
+    async for _ in outputs:
+        pass

@@ -1,0 +1,141 @@
+"""The system-call filter: policy as data in, a BPF decision tree out. Pure."""
+
+from __future__ import annotations
+
+import errno
+import struct
+from collections.abc import Iterable
+
+EPERM, ENOSYS, EAFNOSUPPORT = errno.EPERM, errno.ENOSYS, errno.EAFNOSUPPORT
+
+ARCHITECTURES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
+"""Machine name -> (column in NUMBERS, audit architecture)."""
+
+HIGHEST = 469
+"""Newer calls than these were unknown when the list was made: they answer ENOSYS, as on an older kernel."""
+
+# fmt: off
+NUMBERS: dict[str, tuple[int | None, int | None]] = {
+    # other processes' memory and descriptors
+    "ptrace": (101, 117), "process_vm_readv": (310, 270), "process_vm_writev": (311, 271),
+    "process_madvise": (440, 440), "kcmp": (312, 272), "pidfd_getfd": (438, 438),
+    # mounts and namespaces
+    "mount": (165, 40), "umount2": (166, 39), "pivot_root": (155, 41), "move_mount": (429, 429),
+    "open_tree": (428, 428), "open_tree_attr": (467, 467), "fsopen": (430, 430), "fsconfig": (431, 431),
+    "fsmount": (432, 432), "fspick": (433, 433), "mount_setattr": (442, 442), "statmount": (457, 457),
+    "listmount": (458, 458), "chroot": (161, 51), "unshare": (272, 97), "setns": (308, 268),
+    # large kernel interfaces with a history
+    "keyctl": (250, 219), "add_key": (248, 217), "request_key": (249, 218), "bpf": (321, 280),
+    "perf_event_open": (298, 241), "userfaultfd": (323, 282), "io_uring_setup": (425, 425),
+    "io_uring_enter": (426, 426), "io_uring_register": (427, 427), "fanotify_init": (300, 262),
+    "fanotify_mark": (301, 263), "name_to_handle_at": (303, 264), "open_by_handle_at": (304, 265),
+    # the machine itself
+    "init_module": (175, 105), "finit_module": (313, 273), "delete_module": (176, 106), "kexec_load": (246, 104),
+    "kexec_file_load": (320, 294), "reboot": (169, 142), "swapon": (167, 224), "swapoff": (168, 225),
+    "quotactl": (179, 60), "quotactl_fd": (443, 443), "acct": (163, 89), "settimeofday": (164, 170),
+    "clock_settime": (227, 112), "clock_adjtime": (305, 266), "adjtimex": (159, 171), "iopl": (172, None),
+    "ioperm": (173, None), "modify_ldt": (154, None), "lookup_dcookie": (212, 18), "vhangup": (153, 58),
+    "syslog": (103, 116), "sethostname": (170, 161), "setdomainname": (171, 162),
+    # memory placement and oddities
+    "migrate_pages": (256, 238), "move_pages": (279, 239), "mbind": (237, 235), "set_mempolicy": (238, 237),
+    "set_mempolicy_home_node": (450, 450), "memfd_secret": (447, 447), "lsm_set_self_attr": (460, 460),
+    "vmsplice": (278, 75), "remap_file_pages": (216, 234),
+    # obsolete
+    "create_module": (174, None), "get_kernel_syms": (177, None), "query_module": (178, None),
+    "nfsservctl": (180, 42), "_sysctl": (156, None), "uselib": (134, None), "ustat": (136, None), "sysfs": (139, None),
+    # judged by their arguments
+    "clone": (56, 220), "clone3": (435, 435), "socket": (41, 198), "ioctl": (16, 29), "personality": (135, 92),
+}
+# fmt: on
+
+BY_ARGUMENT = frozenset({"clone", "clone3", "socket", "ioctl", "personality"})
+DENIED = frozenset(NUMBERS) - BY_ARGUMENT
+
+NEW_NAMESPACES = 0x7E020000
+SOCKET_FAMILIES = (1, 2, 10)
+"""AF_UNIX, AF_INET, AF_INET6."""
+TERMINAL_INJECTION = (0x5412, 0x541C)
+"""TIOCSTI, TIOCLINUX."""
+PERSONALITIES = (0, 0xFFFFFFFF)
+"""The ordinary one, and the query."""
+
+_ALLOW, _KILL_PROCESS, _ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
+_LD, _JEQ, _JGE, _JSET, _RET = 0x20, 0x15, 0x35, 0x45, 0x06
+_NUMBER, _ARCH, _FIRST_ARG = 0, 4, 16
+
+Instruction = tuple[int, int, int, int]
+Block = list[Instruction]
+
+
+def _deny(number: int) -> int:
+    return _ERRNO | number
+
+
+def _ret(action: int) -> Block:
+    return [(_RET, 0, 0, action)]
+
+
+def _load(offset: int) -> Instruction:
+    return (_LD, 0, 0, offset)
+
+
+def _one_of(argument: int, values: Iterable[int], otherwise: int) -> Block:
+    """Allow when the argument is one of the values."""
+    kept = list(values)
+    block = [_load(_FIRST_ARG + 8 * argument)]
+    for index, value in enumerate(kept):
+        block.append((_JEQ, len(kept) - index, 0, value))
+    return [*block, *_ret(otherwise), *_ret(_ALLOW)]
+
+
+def _none_of(argument: int, values: Iterable[int], otherwise: int) -> Block:
+    """Allow unless the argument is one of the values."""
+    kept = list(values)
+    block = [_load(_FIRST_ARG + 8 * argument)]
+    for index, value in enumerate(kept):
+        block.append((_JEQ, len(kept) - index, 0, value))
+    return [*block, *_ret(_ALLOW), *_ret(otherwise)]
+
+
+def _judgement(name: str) -> Block:
+    match name:
+        case "clone":  # threads and processes yes, new namespaces no
+            flags = [_load(_FIRST_ARG), (_JSET, 0, 1, NEW_NAMESPACES)]
+            return [*flags, *_ret(_deny(EPERM)), *_ret(_ALLOW)]
+        case "clone3":  # its flags lie behind a pointer; libc falls back to clone
+            return _ret(_deny(ENOSYS))
+        case "socket":
+            return _one_of(0, SOCKET_FAMILIES, _deny(EAFNOSUPPORT))
+        case "ioctl":
+            return _none_of(1, TERMINAL_INJECTION, _deny(EPERM))
+        case "personality":
+            return _one_of(0, PERSONALITIES, _deny(EPERM))
+        case _:
+            return _ret(_deny(EPERM))
+
+
+def _tree(runs: list[tuple[int, Block]]) -> Block:
+    """A balanced search over runs (first number, what to do from there on)."""
+    if len(runs) == 1:
+        return runs[0][1]
+    middle = len(runs) // 2
+    left, right = _tree(runs[:middle]), _tree(runs[middle:])
+    if len(left) > 255:
+        raise ValueError("the filter has grown past what one jump can cross")
+    return [(_JGE, len(left), 0, runs[middle][0]), *left, *right]
+
+
+def program(machine: str) -> bytes:
+    """The filter for a machine, ready to install. KeyError for one that has no table."""
+    column, architecture = ARCHITECTURES[machine]
+    special = {number: _judgement(name) for name, row in NUMBERS.items() if (number := row[column]) is not None}
+    runs: list[tuple[int, Block]] = [(0, _ret(_ALLOW))]
+    for number in sorted(special):
+        if runs[-1][0] == number:
+            runs.pop()
+        if not (runs and runs[-1][1] == special[number]):
+            runs.append((number, special[number]))
+        runs.append((number + 1, _ret(_ALLOW)))
+    runs.append((HIGHEST + 1, _ret(_deny(ENOSYS))))
+    head: Block = [_load(_ARCH), (_JEQ, 1, 0, architecture), *_ret(_KILL_PROCESS), _load(_NUMBER)]
+    return b"".join(struct.pack("HBBI", *instruction) for instruction in [*head, *_tree(runs)])

@@ -1,0 +1,245 @@
+"""Sandboxes from this host's own jail: capacity, the warm pool, and the jail's life."""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import contextlib
+import itertools
+import os
+import resource
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from belljar.errors import BelljarError, CannotConfine, Lost, NoneFree
+from belljar.sandbox.base import Spec
+from belljar.sandbox.local import cgroups, drive, environments, probe, root
+from belljar.sandbox.local.box import Box
+from belljar.sandbox.local.jail import Jail, python_home
+from belljar.sandbox.local.sandbox import LocalSandbox
+from belljar.sandbox.packages import Installed, LayerPolicy, LayerStore, installed
+
+_serials = itertools.count()
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How a source behaves."""
+
+    cache: Path
+    """Where package layers and the font list are kept."""
+    most: int = 256
+    """Sandboxes alive at once, the warm ones among them."""
+    warm: int = 0
+    """Sandboxes of the default kind kept ready."""
+    warm_spec: Spec = field(default_factory=Spec)
+    preload: bool = True
+    """Import the data stack before the first sandbox, rather than in each that wants it."""
+    layers: LayerPolicy = field(default_factory=LayerPolicy)
+    variables: dict[str, str] = field(default_factory=dict)
+    """Environment for fetching packages: index, proxy and certificate settings."""
+
+
+class LocalSource:
+    """Gives sandboxes of one jail, which it starts when first asked. Usable from threads and from asyncio alike."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._lock = threading.Lock()
+        self._starting = threading.Lock()
+        self._jail: Jail | None = None
+        self._ready: set[str] = set()
+        self._store: LayerStore | None = None
+        self._packages: tuple[Installed, ...] = ()
+        self._alive = 0
+        self._uids = itertools.count()
+        self._pool: collections.deque[Box] = collections.deque()
+        self._pool_wanted = threading.Event()
+        self._pool_thread: threading.Thread | None = None
+        self._closed = False
+
+    # -- for asyncio --------------------------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def acquire(self, spec: Spec) -> AsyncIterator[LocalSandbox]:
+        """A sandbox for as long as the context lasts."""
+        with self._place():
+            box = self._claim(spec)
+            if box is None:
+                if not self.is_ready(spec):
+                    await asyncio.to_thread(self.prepare, spec)
+                box = Box(*self._order(spec), uid=self.next_uid(), paths=self._paths(spec))
+                await drive.finish_async(box, box.create())
+            try:
+                yield LocalSandbox(box)
+            finally:
+                await asyncio.shield(drive.finish_async(box, box.close()))
+
+    # -- for threads --------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def lease(self, spec: Spec) -> Iterator[Box]:
+        """The same for blocking callers."""
+        with self._place():
+            box = self._claim(spec)
+            if box is None:
+                self.prepare(spec)
+                box = Box(*self._order(spec), uid=self.next_uid(), paths=self._paths(spec))
+                drive.finish(box, box.create())
+            try:
+                yield box
+            finally:
+                drive.finish(box, box.close())
+
+    # -- getting ready ------------------------------------------------------------------------------------------
+
+    def is_ready(self, spec: Spec) -> bool:
+        jail = self._jail
+        return jail is not None and jail.alive and spec.packages in self._ready and not spec.requirements
+
+    def prepare(self, spec: Spec) -> None:
+        """Start the jail and the environment, and fetch the requirements: everything that takes long. Blocking."""
+        with self._starting:
+            if self._closed:
+                raise Lost("the source is closed")
+            if self._jail is not None and not self._jail.alive:
+                self._drop_jail()
+            if self._jail is None:
+                self._start()
+            assert self._jail is not None
+            if spec.packages not in self._ready:
+                chosen = environments.environment(spec.packages, self.packages, preload=self._options.preload)
+                self._jail.add(chosen)
+                self._ready.add(spec.packages)
+            if self._options.warm and self._pool_thread is None:
+                self._pool_thread = threading.Thread(target=self._keep_warm, name="belljar-warm", daemon=True)
+                self._pool_thread.start()
+        if spec.requirements:
+            self._paths(spec)
+
+    def _start(self) -> None:
+        raise_file_limit()
+        groups = cgroups.detect(next(_serials))
+        try:
+            self._options.cache.mkdir(parents=True, exist_ok=True)
+            store = self._layer_store()
+            fonts = environments.font_list(self._options.cache)
+            self._jail = Jail(groups, layers=str(store.layers), fonts=fonts)
+        except CannotConfine as error:
+            groups.close()
+            raise CannotConfine(probe.remedy(str(error))) from None
+        except BaseException:
+            groups.close()
+            raise
+
+    def _layer_store(self) -> LayerStore:
+        if self._store is None:
+            home = python_home()
+            self._store = LayerStore(
+                self._options.cache / "packages",
+                python=Path(home["executable"]),
+                base=installed([Path(path) for path in home["site_packages"]]),
+                policy=self._options.layers,
+                env=self._options.variables,
+            )
+        return self._store
+
+    @property
+    def packages(self) -> tuple[Installed, ...]:
+        """The exact list of the data stack."""
+        if not self._packages:
+            self._packages = environments.data_stack(python_home()["site_packages"])
+        return self._packages
+
+    def _paths(self, spec: Spec) -> tuple[str, ...]:
+        """Where the requirements are, inside; the second call for the same ones is a dictionary look-up."""
+        if not spec.requirements:
+            return ()
+        layer = self._layer_store().layer(spec.requirements)
+        return (f"{root.LAYERS}/{layer.name}",) if layer else ()
+
+    def _order(self, spec: Spec) -> tuple[Jail, Spec]:
+        if self._jail is None:
+            raise Lost("the jail is not running")
+        return self._jail, spec
+
+    # -- capacity and the warm pool -----------------------------------------------------------------------------
+
+    @contextmanager
+    def _place(self) -> Iterator[None]:
+        with self._lock:
+            if self._alive >= self._options.most:
+                raise NoneFree(
+                    f"all {self._options.most} sandboxes are in use; close one, wait, or raise the limit (max_sandboxes)"
+                )
+            self._alive += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._alive -= 1
+
+    def _claim(self, spec: Spec) -> Box | None:
+        if spec != self._options.warm_spec:
+            return None
+        while True:
+            try:
+                box = self._pool.popleft()
+            except IndexError:
+                return None
+            self._pool_wanted.set()
+            if not box._lost:
+                return box
+            with contextlib.suppress(BelljarError, OSError):
+                drive.finish(box, box.close())
+
+    def _keep_warm(self) -> None:
+        while not self._closed:
+            self._pool_wanted.clear()
+            while len(self._pool) < self._options.warm and not self._closed:
+                try:
+                    self._pool.append(self._make_warm())
+                except (BelljarError, OSError):
+                    break  # whoever asks next makes one the slow way and is told why that fails
+            self._pool_wanted.wait()
+
+    def _make_warm(self) -> Box:
+        box = Box(*self._order(self._options.warm_spec), uid=self.next_uid())
+        drive.finish(box, box.create())
+        return box
+
+    def next_uid(self) -> int:
+        """As root every sandbox has a user of its own; otherwise all are us."""
+        if os.geteuid() != 0:
+            return 0  # root of the jail's own user namespace, which is us outside
+        return probe.first_uid() + next(self._uids) % 50_000
+
+    async def close(self) -> None:
+        await asyncio.to_thread(self.shut)
+
+    def shut(self) -> None:
+        """End the jail and everything in it."""
+        with self._starting:
+            self._closed = True
+            self._pool_wanted.set()
+            self._drop_jail()
+
+    def _drop_jail(self) -> None:
+        if self._pool_thread is not None and self._closed:
+            self._pool_thread.join(10)
+        if self._jail is not None:
+            self._jail.close()
+            self._jail = None
+        self._ready.clear()
+        self._pool.clear()
+
+
+def raise_file_limit() -> None:
+    """A sandbox takes eight descriptors here; the usual soft limit of 1024 would end at a hundred of them."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < hard:
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -1,0 +1,134 @@
+"""A preloaded interpreter that never runs user code: it forks one interpreter into each sandbox.
+
+The packages are imported once here; a child shares the memory until it writes. Its only other work is to reap its
+children and tell the host how each ended.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import os
+import select
+import signal
+import socket
+import sys
+import time
+from typing import Any
+
+from belljar.sandbox.guest import serve
+from belljar.sandbox.local import confine, interpreter, linux, messages, root
+
+
+def main() -> None:
+    """Preload as told on descriptor 3, report on 4, then serve."""
+    linux.set_name("belljar-zygote")
+    for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(name, signal.SIG_IGN)
+    sock, report = socket.socket(fileno=3), socket.socket(fileno=4)
+    request, _ = messages.receive(sock)
+    if request is None:
+        return
+    with messages.reporting(lambda: report, "preloading"):
+        loaded = _preload(request)
+    messages.send(report, loaded)
+    report.close()
+    settings: dict[str, Any] = request["settings"]
+    _serve(sock, settings, confine.call_filter())
+
+
+def _preload(request: dict[str, Any]) -> dict[str, Any]:
+    started = time.monotonic()
+    _copy_fonts()
+    missing = {}
+    for name in request["preload"]:
+        try:
+            importlib.import_module(name)
+        except Exception as error:  # a broken package must not take the jail with it; the host is told
+            missing[name] = f"{type(error).__name__}: {error}"
+    serve.warm()
+    threads = len(os.listdir("/proc/self/task"))
+    if threads != 1:
+        # A fork copies one thread only: locks held by the others would stay held for ever in every sandbox.
+        raise RuntimeError(f"preloading left {threads} threads; one of {', '.join(request['preload'])} starts its own")
+    if root.CODE in sys.path:
+        sys.path.remove(root.CODE)
+    gc.collect()
+    gc.freeze()
+    linux.collapse_heap()
+    return {"loaded": True, "missing": missing, "seconds": time.monotonic() - started}
+
+
+def _copy_fonts() -> None:
+    directory = os.environ.get("MPLCONFIGDIR")
+    if directory and os.path.isdir(root.FONTS):
+        os.makedirs(directory, exist_ok=True)
+        for name in os.listdir(root.FONTS):
+            with open(f"{root.FONTS}/{name}", "rb") as source, open(f"{directory}/{name}", "wb") as target:
+                target.write(source.read())
+
+
+def _serve(sock: socket.socket, settings: dict[str, Any], program: bytes) -> None:
+    own = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
+    children: dict[int, socket.socket] = {}
+    watch = select.poll()
+    watch.register(sock, select.POLLIN)
+    while True:
+        for fd, _ in watch.poll():
+            if fd != sock.fileno():
+                watch.unregister(fd)
+                _bury(fd, children.pop(fd))
+                continue
+            request, fds = messages.receive(sock)
+            if request is None:
+                return
+            handle = _spawn(request, fds, own, settings, program, children)
+            if handle is not None:
+                watch.register(handle, select.POLLIN)
+
+
+def _spawn(
+    request: dict[str, Any],
+    fds: list[int],
+    own: int,
+    settings: dict[str, Any],
+    program: bytes,
+    children: dict[int, socket.socket],
+) -> int | None:
+    """Fork an interpreter into the sandbox's process namespace; its pidfd, or None if that failed."""
+    init, ready, status_fd, *rest = fds
+    status = socket.socket(fileno=status_fd)
+    handle = None
+    try:
+        linux.setns(init, linux.CLONE_NEWPID)
+        pid = os.fork()
+        if pid == 0:
+            interpreter.main(request, init, ready, status, rest, settings, program)
+        handle = os.pidfd_open(pid)
+        children[handle] = status
+        messages.send(status, {"interpreter": pid}, [handle])
+    except OSError as error:
+        _tell(status, {"error": f"starting the interpreter: {error}"})
+    finally:
+        linux.setns(own, linux.CLONE_NEWPID)
+        messages.close_all([init, ready, *rest])
+    if handle is None:
+        status.close()
+    return handle
+
+
+def _bury(handle: int, status: socket.socket) -> None:
+    """Reap a child and tell its host how it ended: a code, or minus a signal."""
+    result = os.waitid(os.P_PIDFD, handle, os.WEXITED)
+    os.close(handle)
+    if result is not None:
+        killed = result.si_code in (os.CLD_KILLED, os.CLD_DUMPED)
+        _tell(status, {"ended": -result.si_status if killed else result.si_status})
+    status.close()
+
+
+def _tell(status: socket.socket, message: dict[str, Any]) -> None:
+    try:
+        messages.send(status, message)
+    except OSError:
+        pass  # the host has let this sandbox go

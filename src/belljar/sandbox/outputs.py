@@ -1,0 +1,156 @@
+"""What comes out of a cell: text, displays, the result, changed files, and how it ended. Frozen values, no I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+Reason: TypeAlias = Literal[
+    "memory", "cpu", "processes", "disk", "output", "interrupted", "exited", "crashed", "disconnected", "lost"
+]
+"""Why a cell was ended from outside, or ended its own interpreter.
+
+`exited`: the code ended its process (`os._exit`); `crashed`: a signal such as a segmentation fault ended it;
+`disconnected`: the code closed the interpreter's own connection; `lost`: the whole sandbox is gone.
+"""
+
+Bundle: TypeAlias = Mapping[str, str | bytes]
+"""The same thing in several MIME types; text types as str, the rest as bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stdout:
+    """Text from standard output; bytes that are not UTF-8 appear as `\\xNN`."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stderr:
+    """Text from standard error, including warnings and logging."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Display:
+    """A figure, or anything handed to `display()`."""
+
+    data: Bundle
+
+    @property
+    def png(self) -> bytes | None:
+        """The PNG bytes, if this can be shown as one."""
+        png = self.data.get("image/png")
+        return png if isinstance(png, bytes) else None
+
+    @property
+    def text(self) -> str:
+        """The plain-text form."""
+        return str(self.data.get("text/plain", ""))
+
+    @property
+    def html(self) -> str | None:
+        """The HTML form, where the object has one."""
+        html = self.data.get("text/html")
+        return html if isinstance(html, str) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Result(Display):
+    """The value of the cell's last expression."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileChanged:
+    """A regular file under the working directory that the cell made or changed."""
+
+    name: str
+    """Path relative to the working directory, exactly as on disk."""
+    size: int
+    modified: float
+    """Seconds since the epoch."""
+    type: str
+    """MIME type, guessed from the name."""
+    change: Literal["created", "modified"] = "created"
+
+
+@dataclass(frozen=True, slots=True)
+class Error:
+    """A Python exception that left the cell."""
+
+    type: str
+    message: str
+    traceback: str
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """How the cell ended. Always the last output."""
+
+    status: Literal["ok", "raised", "timed_out", "killed"]
+    text: str = ""
+    """One or two sentences for people and models: what happened, which limit, the next step. Empty when ok."""
+    reason: Reason | None = None
+    """Set when killed."""
+    error: Error | None = None
+    """Set when raised (and when an interrupt surfaced as KeyboardInterrupt)."""
+    code: int | None = None
+    """The exit code, where the code asked for one (`sys.exit`, `os._exit`)."""
+    kept: bool = True
+    """Whether the variables survived."""
+    seconds: float = 0.0
+
+    @property
+    def ok(self) -> bool:
+        return self.status == "ok"
+
+
+Output: TypeAlias = Stdout | Stderr | Display | Result | FileChanged | Exit
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A finished cell: its outputs, folded."""
+
+    outputs: tuple[Output, ...]
+    stdout: str
+    stderr: str
+    result: Result | None
+    displays: tuple[Display, ...]
+    files: tuple[FileChanged, ...]
+    exit: Exit = field(default_factory=lambda: Exit("ok"))
+
+    @property
+    def ok(self) -> bool:
+        return self.exit.ok
+
+    @property
+    def text(self) -> str:
+        """The last expression's value as plain text; empty if the cell has none."""
+        return self.result.text if self.result else ""
+
+    @property
+    def images(self) -> tuple[Display, ...]:
+        """Everything shown that has a PNG form, in order."""
+        shown = [*self.displays, *([self.result] if self.result else [])]
+        return tuple(item for item in shown if item.png is not None)
+
+    @property
+    def error(self) -> Error | None:
+        return self.exit.error
+
+
+def fold(outputs: Iterable[Output]) -> Run:
+    """Drain a stream of outputs into one value: the blocking answer is the stream, folded."""
+    kept = tuple(outputs)
+    return Run(
+        outputs=kept,
+        stdout="".join(o.text for o in kept if isinstance(o, Stdout)),
+        stderr="".join(o.text for o in kept if isinstance(o, Stderr)),
+        result=next((o for o in reversed(kept) if isinstance(o, Result)), None),
+        displays=tuple(o for o in kept if isinstance(o, Display) and not isinstance(o, Result)),
+        files=tuple(o for o in kept if isinstance(o, FileChanged)),
+        exit=next((o for o in reversed(kept) if isinstance(o, Exit)), Exit("ok")),
+    )
