@@ -1,0 +1,267 @@
+"""The guest's main loop: take a cell, run it, say how it ended, and be ready for the next whatever the cell did."""
+
+from __future__ import annotations
+
+import builtins
+import errno
+import os
+import signal
+import socket
+import sys
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+from . import figures, frames, hints, originals, standins, tracebacks
+from .cell import Compiler, filename, remember
+from .channel import Channel
+from .display import Screen
+from .hints import Hints
+from .imports import StandIns, Watcher
+from .interrupts import Interrupts
+from .magics import CALL, Magics
+from .running import Runner
+from .streams import Streams
+
+originals.protect(globals())
+
+# Bound now: a cell may replace any of these.
+_getrecursionlimit, _setrecursionlimit = sys.getrecursionlimit, sys.setrecursionlimit
+_settrace, _setprofile = sys.settrace, sys.setprofile
+_setitimer, _REAL = signal.setitimer, signal.ITIMER_REAL
+_exit = os._exit
+_shared = vars(builtins)
+_RECURSION = max(1000, sys.getrecursionlimit())
+_WIDTH, _COLUMNS = 140, 50
+
+
+@dataclass(slots=True)
+class Ending:
+    """How a cell ended."""
+
+    status: str = "ok"
+    code: int | None = None
+    error: dict[str, str] | None = None
+    note: str = ""
+
+
+def warm() -> None:
+    """Do ahead of the fork what the first cell would otherwise pay for."""
+    if sys.version_info >= (3, 14):
+        import multiprocessing
+
+        multiprocessing.set_start_method("fork", force=True)
+    if "matplotlib" in sys.modules:
+        figures.choose(sys.modules["matplotlib"])
+        figures.draw_once()
+    if "pandas" in sys.modules:
+        _widen(sys.modules["pandas"])
+
+
+def serve(sock: socket.socket, settings: Mapping[str, object]) -> None:
+    """Serve cells until the host hangs up."""
+    Guest(sock, settings).serve()
+
+
+class Guest:
+    """One interpreter, one host."""
+
+    def __init__(self, sock: socket.socket, settings: Mapping[str, object]) -> None:
+        options: dict[str, Any] = dict(settings)
+        workdir = options.get("workdir") or "/mnt/data"
+        sys.path.extend(options.get("paths") or ())
+        sys.path[:] = ["", *(entry for entry in sys.path if entry != "")]
+        self._interrupts = Interrupts()
+        self._interrupts.install()
+        self._streams = Streams()
+        self._channel = Channel(sock, self._interrupts)
+        self._hints = Hints(
+            options.get("packages") or (), options.get("how_to_add") or "", workdir, options.get("memory") or 0
+        )
+        self._screen = Screen(self._channel, self._streams)
+        self._magics = Magics(self._hints, self._streams.flush)
+        self._runner = Runner(self._interrupts)
+        self._compiler = Compiler()
+        self._name = ""
+        self._source = ""
+        self._prepare()
+        _start_afresh(options.get("threads"))
+        os.register_at_fork(after_in_child=self._channel.close)
+
+    def serve(self) -> None:
+        """Answer requests until the host hangs up."""
+        version = ".".join(str(part) for part in sys.version_info[:3])
+        self._channel.send(frames.HELLO, {"python": version, "pid": os.getpid()})
+        while True:
+            try:
+                self._runner.wait(self._channel.fileno())
+                request = self._channel.receive()
+            except Exception as error:  # noqa: BLE001 - a signal handler that a cell left behind raised here
+                if isinstance(error, ConnectionError) or getattr(error, "errno", None) == errno.EBADF:
+                    return
+                continue
+            if request is None:
+                self._streams.flush()
+                return
+            self._answer(request)
+
+    def _answer(self, request: Mapping[str, object]) -> None:
+        number = request.get("id")
+        ending = self._run(number if isinstance(number, int) else 0, str(request.get("code", "")))
+        if not self._channel.open:
+            self._end_child(ending)
+        done = {"id": number, "status": ending.status, "code": ending.code, "error": ending.error}
+        if ending.note:
+            done["note"] = ending.note
+        try:
+            self._channel.send(frames.DONE, done)
+        except (TypeError, NameError, AttributeError, RecursionError):  # a cell broke what encoding leans on
+            originals.restore()
+            self._channel.send(frames.DONE, done)
+
+    def _run(self, number: int, source: str) -> Ending:
+        self._name, self._source = filename(number), source
+        self._interrupts.install()
+        failure = self._guarded(self._execute)
+        if figures.any_open():
+            failure = self._guarded(self._screen.show_figures) or failure
+        self._screen.forget()
+        if failure is None:
+            return Ending()
+        ending = self._explain(failure)
+        failure.__traceback__ = None  # it would keep the cell's objects alive
+        return ending
+
+    def _guarded(self, step: Callable[[], None]) -> BaseException | None:
+        """Run something of the cell's; whatever it raises is a value. The only place where an interrupt may land."""
+        failure: BaseException | None = None
+        try:
+            self._interrupts.busy = True
+            step()
+        except BaseException as error:  # noqa: BLE001 - this is the guest's cell runner
+            self._interrupts.busy = False
+            failure = error
+        # No line between the step and here can be interrupted: the handler runs only at calls and jumps.
+        self._interrupts.busy = False
+        return self._tidy(failure)
+
+    def _tidy(self, failure: BaseException | None) -> BaseException | None:
+        """Undo what would stop the guest itself from working."""
+        try:
+            if _getrecursionlimit() < _RECURSION:
+                _setrecursionlimit(_RECURSION)
+            _settrace(None)
+            _setprofile(None)
+            _setitimer(_REAL, 0)  # an alarm does not outlive its cell
+            originals.heal()
+            self._streams.restore()
+        except BaseException as error:  # noqa: BLE001 - an alarm that rang just now
+            return failure or error
+        return failure
+
+    def _execute(self) -> None:
+        name, source = self._name, self._source
+        remember(name, source)
+        cell = self._compiler.compile(source, name)
+        if "asyncio" in source:
+            self._runner.provide_loop()
+        try:
+            value = self._runner.run(cell)
+            if value is not None:
+                _shared["_"] = value
+                self._screen.result(value)
+        finally:
+            self._magics.finish()
+
+    def _explain(self, failure: BaseException) -> Ending:
+        for _ in range(2):
+            try:
+                return self._describe(failure)
+            except Exception:  # noqa: BLE001 - the cell broke what tracebacks lean on
+                originals.restore()
+        name = type(failure).__name__
+        return Ending("raised", error={"type": name, "message": "", "traceback": f"{name}\n"})
+
+    def _describe(self, failure: BaseException) -> Ending:
+        if isinstance(failure, SystemExit):
+            return self._left(failure)
+        remember(self._name, self._source)
+        text = tracebacks.render(failure) + self._hints.after_traceback(failure)
+        error = {
+            "type": tracebacks.name_of(type(failure)),
+            "message": tracebacks.message_of(failure),
+            "traceback": text,
+        }
+        status = "interrupted" if isinstance(failure, KeyboardInterrupt) else "raised"
+        return Ending(status, error=error, note=self._hints.note(failure))
+
+    def _left(self, failure: SystemExit) -> Ending:
+        code = failure.code
+        if code is None or code is False or code == 0:
+            return Ending(code=0, note="The cell ended itself with exit code 0; variables are kept.")
+        if not isinstance(code, int):
+            self._streams.stderr.write(f"{code}\n")
+            self._streams.flush()
+            code = 1
+        note = f"The cell ended itself with exit code {code}; variables are kept."
+        message = tracebacks.message_of(failure)
+        error = {"type": "SystemExit", "message": message, "traceback": f"SystemExit: {message}\n"}
+        return Ending("raised", int(code), error, note)
+
+    def _end_child(self, ending: Ending) -> None:
+        """A forked child that came to the end of the cell has done its work."""
+        if ending.error is not None and ending.error["type"] != "SystemExit":
+            self._streams.stderr.write(ending.error["traceback"])
+        self._streams.flush()
+        _exit(ending.code if ending.code is not None else int(ending.error is not None))
+
+    def _prepare(self) -> None:
+        """Put in place what cells find: builtins, import hooks, warnings."""
+        hints.install()
+        _shared["display"] = self._screen.display
+        _shared[CALL] = self._magics
+        originals.keep()
+        warnings.formatwarning = self._format_warning
+        show = self._screen.show_figures
+        Watcher(
+            {
+                "matplotlib": figures.choose,
+                "matplotlib.backends.backend_agg": lambda module: figures.attach(module, show),
+                "pandas": _widen,
+            }
+        )
+        figures.use()
+        StandIns(standins.ipython(self._screen.display))
+
+    def _format_warning(
+        self, message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
+    ) -> str:
+        """As Python does it, but a warning that points beyond the cell's own code is put on the cell."""
+        if filename.startswith(tracebacks.HERE):
+            return f"{self._name}: {category.__name__}: {message}\n"
+        return _format_warning(message, category, filename, lineno, line)
+
+
+_format_warning = warnings.formatwarning
+
+
+def _widen(pandas: ModuleType) -> None:
+    """Tables as wide as a reader of logs can take."""
+    pandas.set_option("display.width", _WIDTH)
+    pandas.set_option("display.max_columns", _COLUMNS)
+
+
+def _start_afresh(threads: object) -> None:
+    """Undo what a fork shares with its siblings: numpy's global generator, and BLAS threads for the whole machine."""
+    numpy_random = sys.modules.get("numpy.random")
+    if numpy_random is not None:
+        numpy_random.seed()
+    if isinstance(threads, int) and "numpy" in sys.modules:
+        try:
+            from threadpoolctl import threadpool_limits
+
+            threadpool_limits(limits=threads)
+        except ImportError:
+            pass
