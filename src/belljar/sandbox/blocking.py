@@ -6,17 +6,18 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from belljar.errors import Lost
 from belljar.sandbox.base import MIB, Cell, Limits
 from belljar.sandbox.default import default_source
-from belljar.sandbox.local import drive
-from belljar.sandbox.local.box import Box
-from belljar.sandbox.local.files import Files
-from belljar.sandbox.local.source import LocalSource
 from belljar.sandbox.outputs import Exit, Output, Run, fold
 from belljar.sandbox.session import make_spec
+
+if TYPE_CHECKING:  # the jail's own modules load on Linux only; elsewhere `default_source` refuses with the remedy
+    from belljar.sandbox.local.box import Box
+    from belljar.sandbox.local.files import Files
+    from belljar.sandbox.local.source import LocalSource
 
 
 class Sandbox:
@@ -93,6 +94,8 @@ class Sandbox:
 
     def stream(self, code: str, *, timeout: float | None = None) -> Iterator[Output]:
         """Outputs as they come; leaving early stops the cell. Cells of other threads wait their turn."""
+        from belljar.sandbox.local import drive
+
         box = self._open
         with self._turn:
             finished = False
@@ -113,5 +116,7 @@ class Sandbox:
 
     def restart(self) -> None:
         """A new interpreter with the same files."""
+        from belljar.sandbox.local import drive
+
         with self._turn:
             drive.finish(self._open, self._open.restart())

@@ -29,9 +29,8 @@ for name in settings.pop("preload", ()):
 if "numpy" in sys.modules:
     sys.modules["numpy"].random.seed(1)  # what every fork of one zygote would share
 from belljar.sandbox.guest import serve
-if settings.pop("warm", False):
-    serve.warm()
-serve.serve(sock, settings)
+guest = serve.prepare()
+guest.serve(sock, settings)
 """
 PATIENCE = 20.0
 

@@ -40,8 +40,8 @@ def test_show_shows_now_and_closes(guest: Driver, before: str) -> None:
     assert (ran.stdout, ran.stderr) == ("[]\n" * 3, "")
 
 
-def test_a_preloaded_and_warmed_matplotlib(start: Callable[..., Driver]) -> None:
-    guest = start(preload=["matplotlib.pyplot", "pandas"], warm=True)
+def test_a_preloaded_matplotlib(start: Callable[..., Driver]) -> None:
+    guest = start(preload=["matplotlib.pyplot", "pandas"])
     ran = guest.ok("import matplotlib.pyplot as plt; plt.plot([1, 2]); plt.show(); 1")
     assert len(pngs(ran)) == 1
     assert ran.result == "1"

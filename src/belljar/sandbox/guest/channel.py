@@ -29,15 +29,18 @@ _MOST_WAIT = 1.0
 class Channel:
     """Frames over a connected stream socket."""
 
-    def __init__(self, sock: socket.socket, interrupts: Interrupts) -> None:
-        sock.set_inheritable(False)
-        self._sock = sock
-        self._sendall = sock.sendall
-        self._recv = sock.recv
+    def __init__(self, interrupts: Interrupts) -> None:
         self._lock = allocate_lock()
         self._interrupts = interrupts
         self._rest = b""
         self._later = b""
+        self.open = False
+
+    def connect(self, sock: socket.socket) -> None:
+        sock.set_inheritable(False)
+        self._sock = sock
+        self._sendall = sock.sendall
+        self._recv = sock.recv
         self.open = True
 
     def fileno(self) -> int:

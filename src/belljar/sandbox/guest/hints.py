@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from . import originals
+from .streams import Output
 
 originals.protect(globals())
 
@@ -20,7 +21,11 @@ _MOST = 60
 class Hints:
     """Hints that know this sandbox's packages and limits."""
 
-    def __init__(self, packages: Sequence[str], how_to_add: str, workdir: str, memory: int) -> None:
+    def __init__(self) -> None:
+        self.know((), "", workdir=os.curdir, memory=0)
+
+    def know(self, packages: Sequence[str], how_to_add: str, *, workdir: str, memory: int) -> None:
+        """Learn where we are."""
         self._packages = packages
         self._how_to_add = how_to_add
         self._workdir = workdir
@@ -89,6 +94,27 @@ def asking(original: Callable[[object], str]) -> Callable[[object], str]:
     return input
 
 
+def printing(original: Callable[..., None]) -> Callable[..., None]:
+    """`print`, a whole line at a time: piece by piece, several processes' lines would mix, and each piece costs."""
+
+    def print(
+        *values: object, sep: str | None = " ", end: str | None = "\n", file: object = None, flush: object = False
+    ) -> None:
+        stream = sys.stdout
+        if (file is not None and file is not stream) or type(stream) is not Output:
+            return original(*values, sep=sep, end=end, file=file, flush=flush)
+        try:
+            text = (" " if sep is None else sep).join([str(value) for value in values]) + ("\n" if end is None else end)
+        except Exception:  # noqa: BLE001 - whatever it is, the original says it as people know it
+            return original(*values, sep=sep, end=end, file=file, flush=flush)
+        stream.write(text)
+        if flush:
+            stream.flush()
+        return None
+
+    return print
+
+
 class Leave:
     """`exit` and `quit`: end the cell."""
 
@@ -105,4 +131,6 @@ class Leave:
 def install() -> None:
     """Put the builtins in place that behave differently here."""
     if not isinstance(builtins.__dict__.get("exit"), Leave):
-        builtins.__dict__.update(input=asking(builtins.input), exit=Leave("exit"), quit=Leave("quit"))
+        builtins.__dict__.update(
+            print=printing(builtins.print), input=asking(builtins.input), exit=Leave("exit"), quit=Leave("quit")
+        )

@@ -47,8 +47,8 @@ class Ending:
     note: str = ""
 
 
-def warm() -> None:
-    """Do ahead of the fork what the first cell would otherwise pay for."""
+def prepare() -> Guest:
+    """A guest that waits for a host. Made ahead of a fork, so that its children touch little memory of their own."""
     if sys.version_info >= (3, 14):
         import multiprocessing
 
@@ -56,42 +56,29 @@ def warm() -> None:
     if "matplotlib" in sys.modules:
         figures.choose(sys.modules["matplotlib"])
         figures.draw_once()
-    if "pandas" in sys.modules:
-        _widen(sys.modules["pandas"])
-
-
-def serve(sock: socket.socket, settings: Mapping[str, object]) -> None:
-    """Serve cells until the host hangs up."""
-    Guest(sock, settings).serve()
+    return Guest()
 
 
 class Guest:
     """One interpreter, one host."""
 
-    def __init__(self, sock: socket.socket, settings: Mapping[str, object]) -> None:
-        options: dict[str, Any] = dict(settings)
-        workdir = options.get("workdir") or "/mnt/data"
-        sys.path.extend(options.get("paths") or ())
-        sys.path[:] = ["", *(entry for entry in sys.path if entry != "")]
+    def __init__(self) -> None:
         self._interrupts = Interrupts()
-        self._interrupts.install()
         self._streams = Streams()
-        self._channel = Channel(sock, self._interrupts)
-        self._hints = Hints(
-            options.get("packages") or (), options.get("how_to_add") or "", workdir, options.get("memory") or 0
-        )
+        self._channel = Channel(self._interrupts)
+        self._hints = Hints()
         self._screen = Screen(self._channel, self._streams)
         self._magics = Magics(self._hints, self._streams.flush)
         self._runner = Runner(self._interrupts)
         self._compiler = Compiler()
         self._name = ""
         self._source = ""
-        self._prepare()
-        _start_afresh(options.get("threads"))
-        os.register_at_fork(after_in_child=self._channel.close)
+        self._install()
+        self._compiler.compile("0", filename(0))  # the parser's own caches
 
-    def serve(self) -> None:
+    def serve(self, sock: socket.socket, settings: Mapping[str, Any]) -> None:
         """Answer requests until the host hangs up."""
+        self._start(sock, settings)
         version = ".".join(str(part) for part in sys.version_info[:3])
         self._channel.send(frames.HELLO, {"python": version, "pid": os.getpid()})
         while True:
@@ -106,6 +93,20 @@ class Guest:
                 self._streams.flush()
                 return
             self._answer(request)
+
+    def _start(self, sock: socket.socket, settings: Mapping[str, Any]) -> None:
+        sys.path[:] = ["", *(entry for entry in sys.path if entry != ""), *settings.get("paths", ())]
+        self._interrupts.install()
+        self._streams.open()
+        self._channel.connect(sock)
+        self._hints.know(
+            settings.get("packages", ()),
+            settings.get("how_to_add", ""),
+            workdir=settings.get("workdir", "/mnt/data"),
+            memory=settings.get("memory", 0),
+        )
+        _start_afresh(settings.get("threads"))
+        os.register_at_fork(after_in_child=self._channel.close)
 
     def _answer(self, request: Mapping[str, object]) -> None:
         number = request.get("id")
@@ -217,7 +218,7 @@ class Guest:
         self._streams.flush()
         _exit(ending.code if ending.code is not None else int(ending.error is not None))
 
-    def _prepare(self) -> None:
+    def _install(self) -> None:
         """Put in place what cells find: builtins, import hooks, warnings."""
         hints.install()
         _shared["display"] = self._screen.display

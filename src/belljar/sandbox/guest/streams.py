@@ -169,8 +169,11 @@ class Streams:
     """The three standard streams, with spare descriptors to bring them back."""
 
     def __init__(self) -> None:
-        self._saved = [(fcntl(number, F_DUPFD_CLOEXEC, _SAVED), number) for number in (0, 1, 2)]
         self._gatherer = Gatherer()
+
+    def open(self) -> None:
+        """Take the descriptors as they are now."""
+        self._saved = [(fcntl(number, F_DUPFD_CLOEXEC, _SAVED), number) for number in (0, 1, 2)]
         self._build()
         os.register_at_fork(
             before=self._before_fork, after_in_parent=self._after_fork, after_in_child=self._after_fork_in_child

@@ -64,9 +64,9 @@ class Box:
         self._group: Group | None = None
         self._control: socket.socket | None = None
         self._init: int | None = None
-        self._data: int | None = None
         self._files: Files | None = None
         self._interpreter: _Interpreter | None = None
+        self._ooms = 0
         self._cells = 0
         self._running = False
         self._interrupt_asked = False
@@ -120,9 +120,11 @@ class Box:
             self.epoll.register(init, select.EPOLLIN)
             while not (yield Wait(5.0)):
                 pass
-        os.close(init)
-        if self._group is not None:
-            self._group.remove()
+            self.epoll.unregister(init)
+            os.close(init)
+            pause = 0.0002
+            while self._group is not None and not self._group.removed():
+                yield Wait(pause := min(pause * 2, 0.05))
 
     def _discard(self) -> None:
         """Let go of every descriptor but the init's."""
@@ -130,12 +132,14 @@ class Box:
         self._drop_interpreter()
         if self._control is not None:
             self._control.close()
-        if self._data is not None:
-            os.close(self._data)
-        self._data = self._files = self._control = None
+        if self._files is not None:
+            self._files.close()
+        self._files = self._control = None
         self.epoll.close()
+        if self._group is not None:
+            self._group.close()
         if self._init is None and self._group is not None:
-            self._group.remove()
+            self._group.removed()  # nothing entered it; should that be wrong, it goes with the jail
 
     def _spawn(self, first: int, *, again: bool) -> None:
         """Ask the jail for an interpreter, in a new sandbox or in this one."""
@@ -208,9 +212,8 @@ class Box:
             case {"init": _}:
                 self._init = fds.pop()
             case {"made": _}:
-                self._data = fds.pop()
                 owner = self._uid if os.geteuid() == 0 else None
-                self._files = Files(self._data, owner=owner, quota=self.limits.disk)
+                self._files = Files(fds.pop(), owner=owner, quota=self.limits.disk)
         messages.close_all(fds)
         return message
 
@@ -278,6 +281,12 @@ class Box:
     def run(self, cell: Cell) -> Steps[None]:
         """Outputs as they come; the last is an `Exit`."""
         self._check()
+        if self._interpreter is not None and self._interpreter.status.fileno() in dict(self.epoll.poll(0)):
+            self._read_status(self._interpreter)
+            if self._interpreter.ended is not None:
+                how = explain.ended(self._interpreter.ended, out_of_memory=False, limits=self.limits, seconds=0)
+                self._drop_interpreter()
+                yield Stderr(f"[Between two cells: {how.text}]\n")
         if self._interpreter is None:
             yield from self.restart()
         self._cells += 1
@@ -360,8 +369,7 @@ class _Turn:
         self._boot_time = time.clock_gettime(time.CLOCK_BOOTTIME)
         self._text = _Text(box, number)
         self._done: dict[str, object] | None = None
-        self._garbled = False
-        self._ooms = box._group.oom_kills() if box._group else 0
+        self._ooms = box._ooms
         self._stop: str | None = None
         self._stop_at = 0.0
         self._next_signal = 0.0
@@ -383,21 +391,25 @@ class _Turn:
     def _send(self) -> Steps[None]:
         data = memoryview(frames.encode_json(frames.RUN, {"id": self._number, "code": self._code}))
         sock = self._interpreter.execution
+        watching = False
         while data:
             try:
                 data = data[sock.send(data) :]
             except BlockingIOError:
                 # Larger than the socket's buffer: watch for room, but keep reading meanwhile.
-                self._box.epoll.modify(sock, select.EPOLLIN | select.EPOLLOUT)
+                if not watching:
+                    self._box.epoll.modify(sock, select.EPOLLIN | select.EPOLLOUT)
+                    watching = True
                 ready = yield Wait(self._patience())
                 yield from self._take(ready)
                 self._mind()
                 if self._over():
                     return
             except OSError:
-                self._interpreter.eof = True
+                self._go_deaf()
                 return
-        self._box.epoll.modify(sock, select.EPOLLIN)
+        if watching:
+            self._box.epoll.modify(sock, select.EPOLLIN)
 
     def _over(self) -> bool:
         return self._done is not None or self._interpreter.ended is not None or bool(self._box._lost)
@@ -414,9 +426,9 @@ class _Turn:
         return max(0.0, min(times) - now)
 
     def _take(self, ready: list[int]) -> Steps[None]:
-        """Read what is ready: text first, so that what was printed before a display comes before it."""
+        """Read what is ready. Text before frames: the guest prints nothing more until a display has been taken."""
         interpreter = self._interpreter
-        if interpreter.stdout in ready or interpreter.stderr in ready:
+        if {interpreter.stdout, interpreter.stderr, interpreter.execution.fileno()}.intersection(ready):
             yield from self._text.read()
         if interpreter.status.fileno() in ready:
             self._box._read_status(interpreter)
@@ -429,9 +441,11 @@ class _Turn:
 
     def _take_frames(self) -> Steps[None]:
         try:
-            for kind, payload in self._interpreter.read_frames():
+            received = list(self._interpreter.read_frames())
+            # What was printed before a frame was sent is in the pipes by now.
+            yield from self._text.read()
+            for kind, payload in received:
                 if kind in (frames.DISPLAY, frames.RESULT):
-                    yield from self._text.read()
                     bundle = frames.decode_bundle(payload)
                     yield Result(bundle) if kind == frames.RESULT else Display(bundle)
                 elif kind == frames.DONE:
@@ -439,12 +453,15 @@ class _Turn:
                     if done.get("id") == self._number:
                         self._done = done
         except frames.Malformed:
-            self._garbled = self._interpreter.eof = True
+            self._interpreter.eof = True
         if self._interpreter.eof:
-            with contextlib.suppress(OSError, ValueError):
-                self._box.epoll.unregister(self._interpreter.execution)
-        if (self._garbled or self._interpreter.eof) and self._deaf_since is None:
+            self._go_deaf()
+
+    def _go_deaf(self) -> None:
+        """Nothing more can be understood from the interpreter; whether it is dead will be known in a moment."""
+        if self._deaf_since is None:
             self._deaf_since = time.monotonic()
+            self._box.epoll.unregister(self._interpreter.execution)
 
     # -- limits -------------------------------------------------------------------------------------------------
 
@@ -454,6 +471,7 @@ class _Turn:
         if self._stop is None:
             if self._box._interrupt_asked:
                 self._begin_stop("interrupted", now)
+                self._next_signal = now + self._limits.grace / 5  # the first has been sent by whoever asked
             elif self._timeout is not None and now >= self._started + self._timeout:
                 self._begin_stop("timed_out", now)
             elif self._text.total > self._limits.output_total:
@@ -503,6 +521,8 @@ class _Turn:
 
     def _finish(self) -> Steps[None]:
         seconds = time.monotonic() - self._started
+        if self._done is None:
+            yield from self._text.read()
         yield from self._text.finish()
         ended = self._interpreter.ended is not None
         if self._stop == "timed_out" and not ended and not self._box._lost:
@@ -520,7 +540,7 @@ class _Turn:
         limits, box = self._limits, self._box
         if box._lost:
             return explain.lost(box._lost, seconds=seconds)
-        ooms = box._group.oom_kills() if box._group else 0
+        ooms = box._ooms = box._group.oom_kills() if box._group else 0
         if self._interpreter.ended is not None and ooms > self._ooms:
             return explain.over("memory", limits, kept=False, seconds=seconds)
         error = _error(self._done)
@@ -571,13 +591,13 @@ class _Text:
         self._kept: list[bytes] = []
         self._log: int | None = None
         self._full = False
-        self._wide = False
         self.total = 0
 
     def read(self) -> Iterator[Output]:
-        """Everything that is in the pipes now."""
+        """What is in the pipes now; a bounded amount, should someone write as fast as we read."""
         for fd, kind, decoder in self._pipes:
-            while True:
+            enough = self.total + 4 * MIB
+            while self.total < enough:
                 if self.total >= self._limits.output:
                     if not self._spill(fd):
                         break
@@ -592,21 +612,16 @@ class _Text:
                 self._kept.append(data)
                 if text := decoder.decode(data):
                     yield kind(text)
-                if len(data) < 16 * KIB:
-                    break  # a short read has most likely emptied it; level-triggered waiting brings the rest
 
     def finish(self) -> Iterator[Output]:
-        """What is left, and a word on what was cut."""
-        yield from self.read()
-        yield from self.read()
+        """The ends of broken characters, and a word on what was cut."""
         for _, kind, decoder in self._pipes:
             if text := decoder.decode(b"", final=True):
                 yield kind(text)
-        if self._wide:
+        if self._log is not None:
             for fd, _, _ in self._pipes:
                 with contextlib.suppress(OSError):
                     fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, 64 * KIB)
-        if self._log is not None:
             os.close(self._log)
             where = f"all of it is in {self._name}" + (", as far as the workspace had room" if self._full else "")
             shown = explain.size(self._limits.output)
@@ -632,7 +647,6 @@ class _Text:
         return moved > 0
 
     def _open_log(self) -> None:
-        self._wide = True
         for fd, _, _ in self._pipes:
             with contextlib.suppress(OSError):
                 fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, MIB)

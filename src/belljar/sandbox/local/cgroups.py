@@ -8,42 +8,69 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from belljar.sandbox.local.launcher import remove_cgroup
 
+_OOM_KILL = re.compile(rb"^oom_kill (\d+)$", re.MULTILINE)
 _OURS = re.compile(r"belljar-(\d+)-(\d+)-\d+")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Group:
     """The control group of one sandbox."""
 
     kind: Literal["v2", "v1"]
     memory: Path | None
     cpu: Path | None
+    _events: int | None = None
+    """Open for as long as the sandbox lives: it is read after every cell."""
 
     @property
     def directories(self) -> list[Path]:
         return list(dict.fromkeys(path for path in (self.memory, self.cpu) if path))
 
+    @property
+    def _door(self) -> str:
+        # One thread moving itself takes no global lock; through cgroup.procs it waits for a grace period, 5-10 ms.
+        # The interpreter has one thread when it enters. Version 2 has no such door but for threaded groups.
+        return "tasks" if self.kind == "v1" else "cgroup.procs"
+
     def open_procs(self) -> list[int]:
         """Descriptors through which a process puts itself in."""
-        return [os.open(path / "cgroup.procs", os.O_WRONLY | os.O_CLOEXEC) for path in self.directories]
+        return [os.open(path / self._door, os.O_WRONLY | os.O_CLOEXEC) for path in self.directories]
+
+    def watch(self) -> None:
+        """Get ready to count kills."""
+        if self.memory is not None:
+            events = self.memory / ("memory.events" if self.kind == "v2" else "memory.oom_control")
+            self._events = os.open(events, os.O_RDONLY | os.O_CLOEXEC)
 
     def oom_kills(self) -> int:
         """How often the kernel has killed something in here for want of memory."""
-        if self.memory is None:
+        if self._events is None:
             return 0
-        text = (self.memory / ("memory.events" if self.kind == "v2" else "memory.oom_control")).read_text()
-        found = re.search(r"^oom_kill (\d+)$", text, re.MULTILINE)
+        text = os.pread(self._events, 1024, 0)
+        found = _OOM_KILL.search(text)
         return int(found[1]) if found else 0
 
-    def remove(self) -> None:
+    def close(self) -> None:
+        if self._events is not None:
+            os.close(self._events)
+            self._events = None
+
+    def removed(self) -> bool:
+        """Try to remove it; False while the kernel still counts a dying process in it."""
         for path in self.directories:
-            remove_cgroup(str(path))
+            try:
+                path.rmdir()
+            except FileNotFoundError:
+                pass
+            except OSError:
+                return False
+        return True
 
 
 @dataclass(slots=True)
@@ -54,7 +81,6 @@ class Groups:
     why: str = ""
     memory: Path | None = None
     cpu: Path | None = None
-    _count: int = field(default=0)
 
     @property
     def directories(self) -> list[Path]:
@@ -73,6 +99,7 @@ class Groups:
             path.mkdir()
         if group.memory:
             _limit_memory(group.memory, self.kind, memory)
+            group.watch()
         if group.cpu and cpus is not None:
             _limit_cpu(group.cpu, self.kind, cpus)
         return group

@@ -30,13 +30,17 @@ class Rlimits(TypedDict):
 
 def set_limits(limits: Rlimits) -> None:
     """All per-process limits but the number of processes, which counts in the user namespace."""
+    with open("/proc/self/oom_score_adj", "w") as file:
+        file.write("1000")  # when the machine itself runs out of memory, a sandbox goes before anything of the host's
     for kind, value in (
-        (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_CORE, 1),  # 0 would still start a crash handler that core_pattern pipes to
         (resource.RLIMIT_NOFILE, limits["open_files"]),
         (resource.RLIMIT_FSIZE, limits["file_size"]),
         (resource.RLIMIT_MEMLOCK, 64 << 10),
         (resource.RLIMIT_MSGQUEUE, 800 << 10),
         (resource.RLIMIT_SIGPENDING, 1024),
+        (resource.RLIMIT_RTPRIO, 0),
+        (resource.RLIMIT_NICE, 0),
     ):
         _lower(kind, value)
     soft, hard = resource.getrlimit(resource.RLIMIT_STACK)
@@ -86,6 +90,11 @@ def lock(program: bytes, *, files: bool) -> None:
     if files:
         landlock.restrict()
     linux.install_filter(program)
+
+
+def count_all_memory() -> None:
+    """Where no cgroup counts memory, forbid what would be in no process's size either. After `lock`."""
+    linux.install_filter(seccomp.no_hidden_files(platform.machine()))
 
 
 def call_filter() -> bytes:

@@ -46,7 +46,8 @@ def data_stack(site_packages: list[str]) -> tuple[Installed, ...]:
         for line in importlib.metadata.requires("belljar") or ():
             if "extra ==" in line and "'data'" in line.replace('"', "'"):
                 wanted.add(_normal(line))
-    return tuple(p for p in installed([Path(path) for path in site_packages]) if _normal(p.name) in wanted)
+    found = installed([Path(path) for path in site_packages])
+    return tuple(p for p in found if _normal(p.name) in wanted) if wanted else found  # run from a bare checkout
 
 
 def _normal(requirement: str) -> str:

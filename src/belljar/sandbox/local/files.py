@@ -24,6 +24,7 @@ from belljar.sandbox.outputs import FileChanged
 MOUNT = "/mnt/data/"
 _BENEATH = linux.RESOLVE_BENEATH | linux.RESOLVE_NO_SYMLINKS | linux.RESOLVE_NO_MAGICLINKS | linux.RESOLVE_NO_XDEV
 _TEMPORARY = ".belljar-part-"
+_TRIES = 1000
 
 _TYPES = mimetypes.MimeTypes(filenames=())
 for _extension, _type in {
@@ -73,6 +74,11 @@ class Files:
         self._owner = owner
         self._quota = quota
         self._known: dict[str, Stamp] = {}
+        self._top = self._open(".", os.O_RDONLY | os.O_DIRECTORY)
+
+    def close(self) -> None:
+        os.close(self._top)
+        os.close(self._directory)
 
     def write(self, name: str, content: Content) -> FileInfo:
         """Put a file in place, whole or not at all."""
@@ -154,10 +160,23 @@ class Files:
         return sorted(changed, key=lambda item: (item.modified, item.name))
 
     def append(self, name: str) -> int:
-        """A descriptor to write a log of ours to; the caller closes it."""
-        fd = self._open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK, mode=0o644)
-        self._give(fd)
-        return fd
+        """A descriptor to write a log of ours to; the caller closes it.
+
+        What the code has put in its place is moved aside. Where none can be made, writing answers "no space left".
+        """
+        for _ in range(8):
+            try:
+                fd = self._open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode=0o644)
+            except (InvalidRequest, WorkspaceSecurityError):
+                aside = f"{name}.{secrets.token_hex(4)}"
+                with contextlib.suppress(OSError):
+                    os.rename(name, aside, src_dir_fd=self._directory, dst_dir_fd=self._directory)
+                continue
+            except (TooLarge, NotFound, OSError):
+                break
+            self._give(fd)
+            return fd
+        return os.open("/dev/full", os.O_WRONLY | os.O_CLOEXEC)
 
     def _walk(self) -> Iterator[tuple[str, os.stat_result]]:
         """All regular files, recursively; links are not followed, what vanishes meanwhile is passed over."""
@@ -165,9 +184,9 @@ class Files:
         while folders:
             folder = folders.pop()
             try:
-                fd = self._open(folder or ".", os.O_RDONLY | os.O_DIRECTORY)
-            except (NotFound, WorkspaceSecurityError):
-                continue
+                fd = self._open(folder, os.O_RDONLY | os.O_DIRECTORY) if folder else self._top
+            except (NotFound, WorkspaceSecurityError, InvalidRequest):
+                continue  # gone, closed to us, or deeper than a path can name
             try:
                 with os.scandir(fd) as entries:
                     for entry in entries:
@@ -178,7 +197,8 @@ class Files:
                             with contextlib.suppress(OSError):
                                 yield path, entry.stat(follow_symlinks=False)
             finally:
-                os.close(fd)
+                if folder:
+                    os.close(fd)
 
     def _make_directories(self, path: str) -> int:
         """The directory, made if need be; an open descriptor."""
@@ -198,12 +218,14 @@ class Files:
         return here
 
     def _open(self, name: str, flags: int, mode: int = 0) -> int:
-        while True:
+        for attempt in range(_TRIES):
             try:
                 return linux.openat2(self._directory, name, flags, mode=mode, resolve=_BENEATH)
             except OSError as error:
-                if error.errno != errno.EAGAIN:  # the tree changed under the walk: look again
+                # The tree changed under the walk: look again, but not for ever, since the code may keep at it.
+                if error.errno != errno.EAGAIN or attempt == _TRIES - 1:
                     raise self._explained(error, name) from error
+        raise AssertionError("unreachable")
 
     def _give(self, fd: int) -> None:
         if self._owner is not None:
@@ -221,7 +243,7 @@ class Files:
                 return InvalidRequest(f"name: {name!r} is a directory", param="name")
             case errno.ENAMETOOLONG:
                 return InvalidRequest(f"name: {name[:80]!r}… is too long", param="name")
-            case errno.ELOOP | errno.EXDEV | errno.ENOTDIR | errno.ENXIO | errno.EACCES | errno.EPERM:
+            case errno.ELOOP | errno.EXDEV | errno.ENOTDIR | errno.ENXIO | errno.EACCES | errno.EPERM | errno.EAGAIN:
                 return WorkspaceSecurityError(f"name: {name!r} is not a plain file or leads elsewhere ({error.strerror})")
             case _:
                 return error

@@ -6,14 +6,15 @@ interpreter). When the host's end of its socket closes, it ends, and the kernel 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
-from collections.abc import Callable
 
 from belljar.sandbox.local import confine, linux, messages, root
 
 _TICKS = os.sysconf("SC_CLK_TCK")
+_PAGE = os.sysconf("SC_PAGE_SIZE")
 _NO_SETUID = linux.MS_NOSUID | linux.MS_NODEV
 
 
@@ -52,12 +53,23 @@ def _namespaces() -> None:
 def _mounts(request: messages.Create) -> None:
     uid, disk, scratch = request["uid"], request["disk"], request["scratch"]
     linux.mount("proc", "/proc", "proc", _NO_SETUID | linux.MS_NOEXEC)
+    _bound_ipc(scratch)
     linux.mount("tmpfs", "/tmp", "tmpfs", _NO_SETUID, data=f"size={scratch},nr_inodes=32k,mode=1777")
     linux.mount("tmpfs", "/dev/shm", "tmpfs", _NO_SETUID, data=f"size={scratch},nr_inodes=8k,mode=1777")
     linux.mount(
         "tmpfs", "/mnt/data", "tmpfs", _NO_SETUID, data=f"size={disk},nr_inodes=64k,mode=700,uid={uid},gid={uid}"
     )
     _show_fonts(uid)
+
+
+def _bound_ipc(scratch: int) -> None:
+    """System V objects outlive every process and are in none's size: as much as /dev/shm may hold, and few of them."""
+    for name, value in (("shmall", scratch // _PAGE), ("shmmni", 256), ("msgmni", 64), ("sem", "250 4096 100 128")):
+        try:
+            with open(f"/proc/sys/kernel/{name}", "w") as file:
+                file.write(str(value))
+        except OSError:
+            pass  # older kernels let only the machine's root do this
 
 
 def _show_fonts(uid: int) -> None:
@@ -78,11 +90,10 @@ def _serve(sock: socket.socket) -> None:
             case {"op": "usage"}:
                 messages.send(sock, _usage())
             case {"op": "kill"}:
-                _kill(lambda pid: True)
+                _kill_all()
                 messages.send(sock, {"killed": True})
             case {"op": "sweep", "since": float(since)}:
-                started = since * _TICKS
-                _kill(lambda pid: _stat(pid)[_PARENT] != 0 and _stat(pid)[_STARTED] >= started)
+                _sweep(int(since * _TICKS))
                 messages.send(sock, {"killed": True})
             case _:
                 pass
@@ -109,26 +120,57 @@ def _usage() -> dict[str, float]:
         try:
             stat = _stat(pid)
             cpu += stat[_UTIME] + stat[_STIME] + stat[_CUTIME] + stat[_CSTIME]
-            memory += _own_memory(pid)
+            memory += _own_memory(pid, stat)
             count += 1
         except (OSError, ValueError, IndexError):
             continue  # it ended while we looked
     return {"cpu": cpu / _TICKS, "memory": memory, "processes": count}
 
 
-def _own_memory(pid: int) -> int:
+def _own_memory(pid: int, stat: list[int]) -> int:
     """The proportional share, so that what all sandboxes share with the zygote is not counted in each."""
-    with open(f"/proc/{pid}/smaps_rollup", "rb") as file:
-        for line in file:
-            if line.startswith(b"Pss:"):
-                return int(line.split()[1]) << 10
+    try:
+        with open(f"/proc/{pid}/smaps_rollup", "rb") as file:
+            for line in file:
+                if line.startswith(b"Pss:"):
+                    return int(line.split()[1]) << 10
+    except PermissionError:
+        return stat[_RSS] * _PAGE  # it has forbidden a look inside (PR_SET_DUMPABLE): all of it counts
     return 0
 
 
-def _kill(chosen: Callable[[int], bool]) -> None:
-    for pid in _pids():
-        try:
-            if chosen(pid):
-                os.kill(pid, signal.SIGKILL)
-        except (OSError, ValueError, IndexError):
-            continue
+def _kill_all() -> None:
+    """At one stroke, so that nothing can fork away from it."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(-1, signal.SIGKILL)
+
+
+def _sweep(started: int) -> None:
+    """Kill what was started since, but not the interpreter, whose parent is outside.
+
+    Stopped first and killed when no more appear: the stopped keep their place among the processes allowed, so a
+    fork bomb runs dry instead of outrunning us.
+    """
+    stopped: set[int] = set()
+    for _ in range(1000):
+        fresh = [pid for pid in _pids() if pid not in stopped and _is_younger(pid, started)]
+        if not fresh:
+            break
+        for pid in fresh:
+            _send(pid, signal.SIGSTOP)
+        stopped.update(fresh)
+    for pid in stopped:
+        _send(pid, signal.SIGKILL)
+
+
+def _is_younger(pid: int, started: int) -> bool:
+    try:
+        stat = _stat(pid)
+        return stat[_PARENT] != 0 and stat[_STARTED] >= started
+    except (OSError, ValueError, IndexError):
+        return False
+
+
+def _send(pid: int, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, number)

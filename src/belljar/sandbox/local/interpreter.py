@@ -7,9 +7,10 @@ import os
 import resource
 import signal
 import socket
+from dataclasses import dataclass
 from typing import Any
 
-from belljar.sandbox.guest import serve
+from belljar.sandbox.guest.serve import Guest
 from belljar.sandbox.local import confine, linux, messages
 
 CUT_OFF = 113
@@ -18,14 +19,22 @@ CUT_OFF = 113
 _SHARED = linux.CLONE_NEWNS | linux.CLONE_NEWNET | linux.CLONE_NEWIPC | linux.CLONE_NEWUTS
 
 
+@dataclass(frozen=True, slots=True)
+class Mould:
+    """What every interpreter of a zygote is made from."""
+
+    guest: Guest
+    settings: dict[str, Any]
+    program: bytes
+
+
 def main(
     request: dict[str, Any],
     init: int,
     ready: int,
     status: socket.socket,
     fds: list[int],
-    settings: dict[str, Any],
-    program: bytes,
+    mould: Mould,
 ) -> None:
     """Never returns. `fds` are exec, stdout, stderr and the cgroups' process lists."""
     with messages.reporting(lambda: status, "starting the interpreter"):
@@ -42,12 +51,15 @@ def main(
         if not request["again"] and os.read(5, 1) != b"!":
             raise RuntimeError("the sandbox's init ended early")
         _join(request)
-        confine.lock(program, files=True)
+        confine.lock(mould.program, files=True)
+        if request["limits"]["address_space"] is not None:
+            confine.count_all_memory()
+        linux.set_dumpable(True)  # only now: what else is inside may look into us from here on
         os.chdir("/mnt/data")
         os.closerange(4, 8)
         status.detach()
         gc.enable()
-    _become_guest({**settings, **request["settings"]})
+    _become(mould.guest, {**mould.settings, **request["settings"]})
 
 
 def _join(request: dict[str, Any]) -> None:
@@ -59,14 +71,13 @@ def _join(request: dict[str, Any]) -> None:
     os.setresuid(confine.INSIDE, confine.INSIDE, confine.INSIDE)
     processes = request["limits"]["processes"]
     resource.setrlimit(resource.RLIMIT_NPROC, (processes, processes))
-    linux.set_dumpable(True)
 
 
-def _become_guest(settings: dict[str, Any]) -> None:
+def _become(guest: Guest, settings: dict[str, Any]) -> None:
     environment = settings.get("environment", {})
     os.environ.clear()
     os.environ.update(environment)
     try:
-        serve.serve(socket.socket(fileno=3), settings)
+        guest.serve(socket.socket(fileno=3), settings)
     finally:
         os._exit(CUT_OFF)

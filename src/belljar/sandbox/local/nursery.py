@@ -6,6 +6,7 @@ It ends when the host is gone, and the kernel then ends everything inside.
 
 from __future__ import annotations
 
+import gc
 import os
 import select
 import signal
@@ -29,6 +30,8 @@ def main() -> None:
     for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(name, signal.SIG_IGN)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # inits are reaped by the kernel; the host watches their pidfds
+    gc.disable()
+    gc.freeze()  # a collection in a child would touch, and so copy, every object
     sock, host = socket.socket(fileno=3), 4
     program = confine.call_filter()
     own = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)

@@ -6,7 +6,8 @@ import errno
 import struct
 from collections.abc import Iterable
 
-EPERM, ENOSYS, EAFNOSUPPORT = errno.EPERM, errno.ENOSYS, errno.EAFNOSUPPORT
+EPERM, ENOSYS = errno.EPERM, errno.ENOSYS
+EAFNOSUPPORT, EPROTONOSUPPORT = errno.EAFNOSUPPORT, errno.EPROTONOSUPPORT
 
 ARCHITECTURES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
 """Machine name -> (column in NUMBERS, audit architecture)."""
@@ -44,20 +45,36 @@ NUMBERS: dict[str, tuple[int | None, int | None]] = {
     "create_module": (174, None), "get_kernel_syms": (177, None), "query_module": (178, None),
     "nfsservctl": (180, 42), "_sysctl": (156, None), "uselib": (134, None), "ustat": (136, None), "sysfs": (139, None),
     # judged by their arguments
-    "clone": (56, 220), "clone3": (435, 435), "socket": (41, 198), "ioctl": (16, 29), "personality": (135, 92),
+    "clone": (56, 220), "clone3": (435, 435), "socket": (41, 198), "socketpair": (53, 199), "ioctl": (16, 29),
+    "personality": (135, 92), "fcntl": (72, 25), "prlimit64": (302, 261), "setrlimit": (160, 164),
+    "sched_setscheduler": (144, 119), "sched_setparam": (142, 118), "sched_setattr": (314, 274),
+    "sched_setaffinity": (203, 122), "setpriority": (141, 140), "ioprio_set": (251, 30),
 }
 # fmt: on
 
-BY_ARGUMENT = frozenset({"clone", "clone3", "socket", "ioctl", "personality"})
+SCHEDULING = frozenset({"sched_setscheduler", "sched_setparam", "sched_setattr", "sched_setaffinity"})
+BY_ARGUMENT = SCHEDULING | {
+    "clone", "clone3", "socket", "socketpair", "ioctl", "personality", "fcntl", "prlimit64", "setrlimit",
+    "setpriority", "ioprio_set",
+}  # fmt: skip
 DENIED = frozenset(NUMBERS) - BY_ARGUMENT
 
 NEW_NAMESPACES = 0x7E020000
 SOCKET_FAMILIES = (1, 2, 10)
 """AF_UNIX, AF_INET, AF_INET6."""
+SOCKET_PROTOCOLS = (0, 1, 6, 17, 58)
+"""The family's own, ICMP, TCP, UDP, ICMPv6: no SCTP, DCCP, MPTCP and the like, which are loaded when first asked for."""
 TERMINAL_INJECTION = (0x5412, 0x541C)
 """TIOCSTI, TIOCLINUX."""
 PERSONALITIES = (0, 0xFFFFFFFF)
 """The ordinary one, and the query."""
+F_SETLEASE = 1024
+"""A lease makes whoever opens the file wait for the one who holds it: the host, on a file of the workspace."""
+INIT = 1
+"""The sandbox's process 1 has the same user as the code, which could otherwise starve it or take its limits away."""
+PRIO_USER, IOPRIO_WHO_USER = 2, 3
+RLIMIT_CORE = 4
+"""Held at 1, the only value that keeps the kernel from starting a piped crash handler; so it may not be lowered."""
 
 _ALLOW, _KILL_PROCESS, _ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
 _LD, _JEQ, _JGE, _JSET, _RET = 0x20, 0x15, 0x35, 0x45, 0x06
@@ -79,22 +96,37 @@ def _load(offset: int) -> Instruction:
     return (_LD, 0, 0, offset)
 
 
-def _one_of(argument: int, values: Iterable[int], otherwise: int) -> Block:
-    """Allow when the argument is one of the values."""
+def _one_of(argument: int, values: Iterable[int], otherwise: int, then: Block | None = None) -> Block:
+    """Allow, or go on to `then`, when the argument is one of the values."""
     kept = list(values)
     block = [_load(_FIRST_ARG + 8 * argument)]
     for index, value in enumerate(kept):
         block.append((_JEQ, len(kept) - index, 0, value))
-    return [*block, *_ret(otherwise), *_ret(_ALLOW)]
+    return [*block, *_ret(otherwise), *(then or _ret(_ALLOW))]
 
 
-def _none_of(argument: int, values: Iterable[int], otherwise: int) -> Block:
-    """Allow unless the argument is one of the values."""
-    kept = list(values)
+def _none_of(argument: int, values: Iterable[int], otherwise: int, then: Block | None = None) -> Block:
+    """Allow, or go on to `then`, unless the argument is one of the values."""
+    kept, rest = list(values), then or _ret(_ALLOW)
     block = [_load(_FIRST_ARG + 8 * argument)]
     for index, value in enumerate(kept):
-        block.append((_JEQ, len(kept) - index, 0, value))
-    return [*block, *_ret(_ALLOW), *_ret(otherwise)]
+        block.append((_JEQ, len(kept) - index - 1 + len(rest), 0, value))
+    return [*block, *rest, *_ret(otherwise)]
+
+
+def _no_core_limit() -> Block:
+    """prlimit64 may read the limit on core dumps, not set it: its third argument must be null."""
+    pointer = _FIRST_ARG + 8 * 2
+    return [
+        _load(_FIRST_ARG + 8),
+        (_JEQ, 0, 4, RLIMIT_CORE),
+        _load(pointer),
+        (_JEQ, 0, 3, 0),
+        _load(pointer + 4),
+        (_JEQ, 0, 1, 0),
+        *_ret(_ALLOW),
+        *_ret(_deny(EPERM)),
+    ]
 
 
 def _judgement(name: str) -> Block:
@@ -104,12 +136,25 @@ def _judgement(name: str) -> Block:
             return [*flags, *_ret(_deny(EPERM)), *_ret(_ALLOW)]
         case "clone3":  # its flags lie behind a pointer; libc falls back to clone
             return _ret(_deny(ENOSYS))
-        case "socket":
-            return _one_of(0, SOCKET_FAMILIES, _deny(EAFNOSUPPORT))
+        case "socket" | "socketpair":
+            protocols = _one_of(2, SOCKET_PROTOCOLS, _deny(EPROTONOSUPPORT))
+            return _one_of(0, SOCKET_FAMILIES, _deny(EAFNOSUPPORT), protocols)
         case "ioctl":
             return _none_of(1, TERMINAL_INJECTION, _deny(EPERM))
         case "personality":
             return _one_of(0, PERSONALITIES, _deny(EPERM))
+        case "fcntl":
+            return _none_of(1, (F_SETLEASE,), _deny(EPERM))
+        case "setpriority":
+            return _none_of(0, (PRIO_USER,), _deny(EPERM), _none_of(1, (INIT,), _deny(EPERM)))
+        case "ioprio_set":
+            return _none_of(0, (IOPRIO_WHO_USER,), _deny(EPERM), _none_of(1, (INIT,), _deny(EPERM)))
+        case "prlimit64":
+            return _none_of(0, (INIT,), _deny(EPERM), _no_core_limit())
+        case "setrlimit":
+            return _none_of(0, (RLIMIT_CORE,), _deny(EPERM))
+        case _ if name in SCHEDULING:
+            return _none_of(0, (INIT,), _deny(EPERM))
         case _:
             return _ret(_deny(EPERM))
 
@@ -139,3 +184,13 @@ def program(machine: str) -> bytes:
     runs.append((HIGHEST + 1, _ret(_deny(ENOSYS))))
     head: Block = [_load(_ARCH), (_JEQ, 1, 0, architecture), *_ret(_KILL_PROCESS), _load(_NUMBER)]
     return b"".join(struct.pack("HBBI", *instruction) for instruction in [*head, *_tree(runs)])
+
+
+MEMFD_CREATE = (319, 279)
+
+
+def no_hidden_files(machine: str) -> bytes:
+    """A second filter for where no cgroup counts memory: files that are in no directory and in no process's size."""
+    column, _ = ARCHITECTURES[machine]
+    block = [_load(_NUMBER), (_JEQ, 0, 1, MEMFD_CREATE[column]), *_ret(_deny(ENOSYS)), *_ret(_ALLOW)]
+    return b"".join(struct.pack("HBBI", *instruction) for instruction in block)

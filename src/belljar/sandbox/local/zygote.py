@@ -30,14 +30,13 @@ def main() -> None:
     if request is None:
         return
     with messages.reporting(lambda: report, "preloading"):
-        loaded = _preload(request)
+        loaded, guest = _preload(request)
     messages.send(report, loaded)
     report.close()
-    settings: dict[str, Any] = request["settings"]
-    _serve(sock, settings, confine.call_filter())
+    _serve(sock, interpreter.Mould(guest, request["settings"], confine.call_filter()))
 
 
-def _preload(request: dict[str, Any]) -> dict[str, Any]:
+def _preload(request: dict[str, Any]) -> tuple[dict[str, Any], serve.Guest]:
     started = time.monotonic()
     _copy_fonts()
     missing = {}
@@ -46,7 +45,7 @@ def _preload(request: dict[str, Any]) -> dict[str, Any]:
             importlib.import_module(name)
         except Exception as error:  # a broken package must not take the jail with it; the host is told
             missing[name] = f"{type(error).__name__}: {error}"
-    serve.warm()
+    guest = serve.prepare()
     threads = len(os.listdir("/proc/self/task"))
     if threads != 1:
         # A fork copies one thread only: locks held by the others would stay held for ever in every sandbox.
@@ -56,7 +55,7 @@ def _preload(request: dict[str, Any]) -> dict[str, Any]:
     gc.collect()
     gc.freeze()
     linux.collapse_heap()
-    return {"loaded": True, "missing": missing, "seconds": time.monotonic() - started}
+    return {"loaded": True, "missing": missing, "seconds": time.monotonic() - started}, guest
 
 
 def _copy_fonts() -> None:
@@ -68,7 +67,7 @@ def _copy_fonts() -> None:
                 target.write(source.read())
 
 
-def _serve(sock: socket.socket, settings: dict[str, Any], program: bytes) -> None:
+def _serve(sock: socket.socket, mould: interpreter.Mould) -> None:
     own = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
     children: dict[int, socket.socket] = {}
     watch = select.poll()
@@ -82,7 +81,7 @@ def _serve(sock: socket.socket, settings: dict[str, Any], program: bytes) -> Non
             request, fds = messages.receive(sock)
             if request is None:
                 return
-            handle = _spawn(request, fds, own, settings, program, children)
+            handle = _spawn(request, fds, own, mould, children)
             if handle is not None:
                 watch.register(handle, select.POLLIN)
 
@@ -91,8 +90,7 @@ def _spawn(
     request: dict[str, Any],
     fds: list[int],
     own: int,
-    settings: dict[str, Any],
-    program: bytes,
+    mould: interpreter.Mould,
     children: dict[int, socket.socket],
 ) -> int | None:
     """Fork an interpreter into the sandbox's process namespace; its pidfd, or None if that failed."""
@@ -103,7 +101,7 @@ def _spawn(
         linux.setns(init, linux.CLONE_NEWPID)
         pid = os.fork()
         if pid == 0:
-            interpreter.main(request, init, ready, status, rest, settings, program)
+            interpreter.main(request, init, ready, status, rest, mould)
         handle = os.pidfd_open(pid)
         children[handle] = status
         messages.send(status, {"interpreter": pid}, [handle])

@@ -1,0 +1,290 @@
+"""Attacks on the machine's means: processes, memory, disk, time."""
+
+from __future__ import annotations
+
+from belljar.sandbox.base import MIB, Limits
+from belljar.sandbox.local.attacks.attack import CAN_FORK, USABLE, Attack
+
+_SMALL = Limits(memory=192 * MIB, disk=16 * MIB, scratch=8 * MIB, processes=64, timeout=20.0, grace=0.5)
+_MEMORY = ("killed:memory", "raised:MemoryError", "ok")
+_ALONE = """
+def others():
+    return [pid for pid in pids() if pid not in (1, os.getpid()) and status(pid, "State")[:1] not in ("Z", "X", "")]
+until(lambda: not others(), 2)
+judge(others(), "survivor")
+"""
+
+_MANY = """
+import mmap
+total, share = 8, 64 << 20
+ready = os.pipe()
+for _ in range(total):
+    if os.fork() == 0:
+        {hide}
+        kept = {take}
+        os.write(ready[1], b"!")
+        time.sleep(60)
+        os._exit(0)
+os.close(ready[1])
+count, deadline = 0, time.monotonic() + 15
+while time.monotonic() < deadline:
+    alive = [pid for pid in pids() if status(pid, "PPid") == str(os.getpid()) and status(pid, "State")[:1] != "Z"]
+    if len(alive) < total:
+        held(f"{{total - len(alive)}} of {{total}} were killed")
+        break
+    time.sleep(0.05)
+else:
+    broken("all of them live on with 2.5 times the limit")
+for pid in alive:
+    os.kill(pid, signal.SIGKILL)
+"""
+
+ATTACKS = (
+    Attack(
+        "fork bomb, patient",
+        "One sandbox could use up the machine's processes.",
+        """
+made, why = [], "no error in 4000 forks"
+while len(made) < 4000:
+    try:
+        child = os.fork()
+    except BlockingIOError:
+        why = "EAGAIN"
+        break
+    if child == 0:
+        time.sleep(60)
+        os._exit(0)
+    made.append(child)
+judge(len(made) > 64 or why != "EAGAIN", f"{len(made)} processes")
+""",
+        neighbour=CAN_FORK,
+        after="""
+for pid in pids():
+    if pid not in (1, os.getpid()):
+        os.kill(pid, signal.SIGKILL)
+held("all killed")
+""",
+        limits=_SMALL,
+    ),
+    Attack(
+        "fork bomb, wild",
+        "Processes that fork faster than they are killed would outlive the cell that is stopped.",
+        """
+while True:
+    try:
+        os.fork()
+    except OSError:
+        pass
+""",
+        ends=("timed_out",),
+        neighbour=CAN_FORK,
+        after=_ALONE,
+        limits=Limits(memory=512 * MIB, processes=64, timeout=1.0, grace=0.3),
+    ),
+    Attack(
+        "threads without end",
+        "Threads would not count as processes.",
+        """
+import threading
+wait, made = threading.Event(), []
+try:
+    while len(made) < 1000:
+        thread = threading.Thread(target=wait.wait, daemon=True)
+        thread.start()
+        made.append(thread)
+except RuntimeError:
+    pass
+wait.set()
+judge(len(made) > 64, f"{len(made)} threads")
+""",
+        neighbour=CAN_FORK,
+        limits=_SMALL,
+    ),
+    Attack(
+        "memory: the heap",
+        "One sandbox could use up the machine's memory.",
+        """
+kept = []
+for _ in range(64):
+    kept.append(bytearray(b"x") * (16 << 20))
+broken(f"{len(kept) * 16} MiB")
+""",
+        ends=("killed:memory", "raised:MemoryError"),
+        after=USABLE,
+        limits=_SMALL,
+    ),
+    Attack(
+        "memory: a shared mapping",
+        "Shared memory would not be counted.",
+        """
+import mmap
+kept = []
+for _ in range(64):
+    try:
+        kept.append(mmap.mmap(-1, 16 << 20))
+    except OSError as error:
+        raise MemoryError from error
+    kept[-1].write(b"x" * (16 << 20))
+broken(f"{len(kept) * 16} MiB")
+""",
+        ends=("killed:memory", "raised:MemoryError"),
+        after=USABLE,
+        limits=_SMALL,
+    ),
+    Attack(
+        "memory: many processes",
+        "Each process would stay below the limit while together they take everything.",
+        _MANY.format(hide="pass", take='bytearray(b"x") * share'),
+        ends=_MEMORY,
+        after=_ALONE,
+        limits=_SMALL,
+    ),
+    Attack(
+        "memory: processes that hide",
+        "A process that forbids looking into it would not be counted.",
+        _MANY.format(hide="libc.prctl(4, 0, 0, 0, 0)", take='bytearray(b"x") * share'),
+        ends=_MEMORY,
+        after=_ALONE,
+        limits=_SMALL,
+    ),
+    Attack(
+        "memory: files without a name",
+        "memfd files are in memory but in no process, so nobody would count them.",
+        """
+kept = 0
+try:
+    for number in range(64):
+        handle = os.memfd_create("x")
+        for _ in range(16):
+            kept += os.write(handle, bytes(1 << 20))
+except OSError as error:
+    held(f"{errno.errorcode[error.errno]} after {kept >> 20} MiB")
+else:
+    time.sleep(1)
+    broken(f"{kept >> 20} MiB")
+""",
+        ends=_MEMORY,
+        after=USABLE,
+        limits=_SMALL,
+    ),
+    Attack(
+        "memory: System V segments",
+        "Segments outlive every process: they would be counted nowhere and never go away.",
+        """
+libc.shmat.restype, kept = ctypes.c_void_p, 0
+try:
+    for _ in range(64):
+        number = call((29, 194), 0, 16 << 20, 0o1600)
+        address = libc.shmat(number, None, 0)
+        ctypes.memset(address, 1, 16 << 20)
+        libc.shmdt(ctypes.c_void_p(address))
+        kept += 16
+except OSError as error:
+    judge(kept > 192, f"{kept} MiB before {errno.errorcode[error.errno]}")
+else:
+    broken(f"{kept} MiB")
+""",
+        ends=_MEMORY,
+        after=USABLE,
+        limits=_SMALL,
+    ),
+    Attack(
+        "memory: every file system full",
+        "Files in memory together with the code's own memory would leave the sandbox unusable for good.",
+        """
+for folder in ("/mnt/data", "/tmp", "/dev/shm"):
+    try:
+        with open(f"{folder}/full", "wb", buffering=0) as file:
+            while file.write(bytes(1 << 20)):
+                pass
+    except OSError as error:
+        held(f"{folder}: {errno.errorcode[error.errno]}")
+""",
+        ends=_MEMORY,
+        after=USABLE,
+        limits=Limits(memory=128 * MIB, disk=64 * MIB, scratch=32 * MIB, timeout=20.0),
+    ),
+    Attack(
+        "fill the workspace and scratch space",
+        "One sandbox could fill the host's disk or memory with files.",
+        """
+for folder, most in (("/mnt/data", 16), ("/tmp", 8), ("/dev/shm", 8)):
+    written, number = 0, 0
+    try:
+        while written <= 64 << 20:
+            with open(f"{folder}/fill{number}", "wb", buffering=0) as file:
+                written += file.write(bytes(1 << 20))
+            number += 1
+        broken(f"{folder}: {written} bytes")
+    except OSError as error:
+        name = errno.errorcode[error.errno]
+        judge(name != "ENOSPC" or written > most << 20, f"{folder}: {name} after {written} bytes")
+    for n in range(number + 1):
+        os.unlink(f"{folder}/fill{n}")
+""",
+        after=USABLE,
+        limits=_SMALL,
+    ),
+    Attack(
+        "use up the inodes",
+        "Millions of empty files would use up the kernel's memory.",
+        """
+for folder in ("/mnt/data", "/tmp", "/dev/shm"):
+    os.mkdir(f"{folder}/many")
+    number = 0
+    try:
+        while number < 100_000:
+            os.symlink("x", f"{folder}/many/{number}")
+            number += 1
+        broken(f"{folder}: {number} entries")
+    except OSError as error:
+        name = errno.errorcode[error.errno]
+        judge(name != "ENOSPC", f"{folder}: {name} after {number}")
+""",
+        ends=_MEMORY,
+        after=USABLE,
+        limits=Limits(memory=512 * MIB, timeout=30.0),
+    ),
+    Attack(
+        "a file of a petabyte",
+        "A sparse file would make whoever copies it write for ever.",
+        """
+for folder in ("/mnt/data", "/tmp", "/dev/shm"):
+    with open(f"{folder}/sparse", "wb") as file:
+        for size in (1 << 50, 17 << 20):
+            refused(lambda: os.truncate(file.fileno(), size), "EFBIG")
+            refused(lambda: os.posix_fallocate(file.fileno(), 0, size), "EFBIG", "ENOSPC")
+            refused(lambda: os.pwrite(file.fileno(), b"x", size), "EFBIG")
+    os.unlink(f"{folder}/sparse")
+""",
+        limits=_SMALL,
+    ),
+    Attack(
+        "open files without end",
+        "One sandbox could use up the machine's file table.",
+        """
+kept = []
+try:
+    for _ in range(20_000):
+        kept.append(os.open("/dev/null", os.O_RDONLY))
+    broken(f"{len(kept)} files")
+except OSError as error:
+    held(f"{errno.errorcode[error.errno]} at {len(kept)}")
+finally:
+    for number in kept:
+        os.close(number)
+""",
+    ),
+    Attack(
+        "a loop without end",
+        "A cell could run for ever, deaf to interrupts.",
+        """
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+while True:
+    pass
+""",
+        ends=("timed_out",),
+        after=USABLE,
+        limits=Limits(timeout=0.5, grace=0.3),
+    ),
+)

@@ -1,0 +1,135 @@
+"""Tries, in a process of its own, every step the jail needs of the kernel; prints one JSON line a step.
+
+The steps are the jail's own functions in the jail's own order, because the parts are not enough: on Ubuntu a user
+namespace can be made but nothing mounted in it, in a container everything may work but a fresh /proc. Nothing is left
+when the process ends.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from belljar.sandbox.local import cgroups, confine, landlock, linux, root
+
+USER, PROCESSES, OTHERS = "user namespace", "process namespace", "other namespaces"
+ROOT, PROC, INNER, LOCK = "private root", "fresh /proc", "inner user namespace", "call filter"
+WALLS = (USER, PROCESSES, OTHERS, ROOT, PROC, INNER, LOCK)
+OPENAT2, LANDLOCK, CGROUP = "openat2", "landlock", "cgroup"
+
+
+def main(uid: int) -> None:
+    """`uid` is the user a sandbox would have: as root one of its own, otherwise 0 of the jail's user namespace."""
+    _tell(LANDLOCK, str(linux.landlock_abi()))
+    with _step(OPENAT2):
+        os.close(linux.openat2(os.open("/", os.O_PATH), ".", os.O_PATH, resolve=linux.RESOLVE_BENEATH))
+    _tell(CGROUP, json.dumps(_cgroup(os.getppid())))
+    pid = os.fork()
+    if pid == 0:
+        _walls(uid)
+        os._exit(0)
+    os.waitpid(pid, 0)
+
+
+def _tell(step: str, error: str | None) -> None:
+    os.write(1, json.dumps([step, error]).encode() + b"\n")
+
+
+@contextmanager
+def _step(name: str) -> Iterator[None]:
+    """Tell how it went; what builds on a step that failed cannot be tried."""
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is the answer
+        _tell(name, f"{error.strerror}" if isinstance(error, OSError) and error.strerror else f"{error}")
+        os._exit(1)
+    _tell(name, None)
+
+
+def _walls(uid: int) -> None:
+    if os.geteuid() != 0:
+        with _step(USER):
+            outer, group = os.getuid(), os.getgid()
+            linux.unshare(linux.CLONE_NEWUSER)
+            for name, text in (("setgroups", "deny"), ("uid_map", f"0 {outer} 1"), ("gid_map", f"0 {group} 1")):
+                with open(f"/proc/self/{name}", "w") as file:
+                    file.write(text)
+    with _step(PROCESSES):
+        linux.unshare(linux.CLONE_NEWPID)
+    pid = os.fork()
+    if pid:
+        os.waitpid(pid, 0)
+        return
+    linux.die_with_parent(signal.SIGKILL)
+    with _step(OTHERS):
+        linux.unshare(linux.CLONE_NEWNS | linux.CLONE_NEWNET | linux.CLONE_NEWIPC | linux.CLONE_NEWUTS)
+        linux.loopback_up()
+    with _step(ROOT):
+        root.build(
+            root.Plan(
+                binds=[("/usr", "/usr")],
+                devices=[f"/dev/{name}" for name in landlock.DEVICES],
+                links=[],
+                texts=[],
+                directories=["/tmp", "/proc", "/dev/shm", "/mnt/data"],
+                environment={},
+            )
+        )
+    with _step(PROC):
+        linux.mount("proc", "/proc", "proc", linux.MS_NOSUID | linux.MS_NODEV | linux.MS_NOEXEC)
+    with _step(INNER):
+        confine.enter_user(uid, 256)
+    with _step(LOCK):
+        confine.lock(confine.call_filter(), files=True)
+
+
+def _cgroup(host: int) -> dict[str, object]:
+    """The rung that `cgroups.detect` would reach, without moving anybody; `host` is the process that would ask."""
+    reasons: list[str] = []
+    for version, look in (("v2", _version2), ("v1", _version1)):
+        try:
+            return {"kind": version, "cpu": look(host), "why": "; ".join(reasons)}
+        except (OSError, ValueError) as error:
+            what = error.strerror if isinstance(error, OSError) else error
+            reasons.append(f"version {version[1:]}: {what}")
+    return {"kind": "none", "cpu": False, "why": "; ".join(reasons)}
+
+
+def _version1(host: int) -> bool:
+    memory, cpu = cgroups._own("memory"), cgroups._own("cpu")
+    if memory is None:
+        raise ValueError("no memory controller")
+    for path in (memory, *([cpu] if cpu else [])):
+        _make_and_remove(str(path))
+    return cpu is not None
+
+
+def _version2(host: int) -> bool:
+    own = cgroups._own("")
+    if own is None:
+        raise ValueError("not mounted, or not ours to see")
+    controllers = (own / "cgroup.controllers").read_text().split()
+    if "memory" not in controllers:
+        raise ValueError("the memory controller is not delegated to us")
+    _make_and_remove(str(own))
+    enabled = (own / "cgroup.subtree_control").read_text().split()
+    wanted = {"memory", "cpu"} & {*controllers}
+    others = {int(pid) for pid in (own / "cgroup.procs").read_text().split()} - {host, os.getpid()}
+    if not wanted.issubset(enabled) and (own / "cgroup.type").exists() and others:
+        # Processes may be in leaves only, but for the root group, which has no type; ours could step aside, theirs not.
+        raise ValueError(f"our group has {len(others)} other processes in it, so no group below it can have limits")
+    return "cpu" in controllers
+
+
+def _make_and_remove(parent: str) -> None:
+    path = f"{parent}/belljar-{os.getpid()}-{cgroups._started(os.getpid())}-0"  # a name that `sweep` would know
+    os.mkdir(path)
+    os.rmdir(path)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))
