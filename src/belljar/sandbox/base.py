@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from typing import BinaryIO, Protocol, TypeAlias
+from typing import Protocol, TypeAlias, runtime_checkable
 
 from belljar.sandbox.outputs import Output
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 TIERS = {"1g": GIB, "4g": 4 * GIB, "16g": 16 * GIB, "64g": 64 * GIB}
 
-Content: TypeAlias = bytes | str | BinaryIO | Iterable[bytes]
+
+@runtime_checkable
+class Readable(Protocol):
+    """An open binary file, or anything that reads like one."""
+
+    def read(self, size: int, /) -> bytes: ...
+
+
+Content: TypeAlias = bytes | str | Readable | Iterable[bytes]
 """What can be written to a file: bytes, text (as UTF-8), an open binary file, or chunks."""
 
 
@@ -90,7 +98,7 @@ class Sandbox(Protocol):
     def id(self) -> str: ...
     @property
     def files(self) -> Workspace: ...
-    def run(self, cell: Cell) -> AsyncIterator[Output]:
+    def run(self, cell: Cell) -> AsyncGenerator[Output, None]:
         """Outputs as they come; the last is an `Exit`. Raises only when the sandbox itself is at fault."""
         ...
 

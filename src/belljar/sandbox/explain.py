@@ -21,7 +21,9 @@ def size(count: int) -> str:
 
 def timed_out(limit: float, *, kept: bool, seconds: float) -> Exit:
     state = "The variables are kept." if kept else _LOST_STATE
-    text = f"Stopped: the cell ran longer than its {limit:g} s. {state} Do less in one cell, or ask for a longer timeout."
+    text = (
+        f"Stopped: the cell ran longer than its {limit:g} s. {state} Do less in one cell, or ask for a longer timeout."
+    )
     return Exit("timed_out", text, kept=kept, seconds=seconds)
 
 
@@ -34,8 +36,8 @@ def interrupted(*, kept: bool, error: Error | None, seconds: float) -> Exit:
 def over(reason: Reason, limits: Limits, *, kept: bool, seconds: float) -> Exit:
     """Stopped by the host for using too much."""
     what = {
-        "memory": f"used more than the {size(limits.memory)} of memory it may have (files under /mnt/data and /tmp count). "
-        "Work on smaller pieces, or ask for a larger memory tier.",
+        "memory": f"used more than the {size(limits.memory)} of memory it may have (files under /mnt/data and /tmp "
+        "count). Work on smaller pieces, or ask for a larger memory tier.",
         "cpu": f"used more than {limits.cpu_time or 0:g} s of processor time. Do less in one cell, or ask for more.",
         "output": f"printed more than {size(limits.output_total)}. Print less, or write to a file under /mnt/data.",
     }
@@ -82,7 +84,9 @@ def lost(why: str, *, seconds: float) -> Exit:
 
 def raised(error: Error, limits: Limits, *, code: int | None, note: str, seconds: float) -> Exit:
     """A Python exception, with the limit behind it where there is one."""
-    text = " ".join(part for part in (f"{error.type}: {_first_line(error.message)}", note, _limit(error, limits)) if part)
+    text = " ".join(
+        part for part in (f"{error.type}: {_first_line(error.message)}", note, _limit(error, limits)) if part
+    )
     return Exit("raised", text, error=error, code=code, seconds=seconds)
 
 

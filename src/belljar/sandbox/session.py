@@ -47,7 +47,8 @@ def make_spec(
     memory_bytes = TIERS.get(memory, 0) if isinstance(memory, str) else 0
     memory_bytes = memory_bytes or parse_size(memory, name="memory")
     if memory_bytes < 64 * MIB:
-        raise InvalidRequest(f"memory: {memory!r} is too little; 64m is the least, {', '.join(TIERS)} are the tiers", param="memory")
+        tiers = ", ".join(TIERS)
+        raise InvalidRequest(f"memory: {memory!r} is too little; 64m is the least, {tiers} the tiers", param="memory")
     for name, value in (("timeout", timeout), ("cpus", cpus), ("cpu_time", cpu_time)):
         if value is not None and not 0 < value < 1e9:
             raise InvalidRequest(f"{name}: {value!r} is not a positive number; leave it out for none", param=name)
@@ -142,7 +143,7 @@ class AsyncSandbox:
 
     async def stream(self, code: str, *, timeout: float | None = None) -> AsyncIterator[Output]:
         """Outputs as they come; leaving early stops the cell."""
-        async with aclosing(self._open.run(Cell(code, timeout))) as outputs:  # type: ignore[type-var]
+        async with aclosing(self._open.run(Cell(code, timeout))) as outputs:
             async for output in outputs:
                 yield output
 

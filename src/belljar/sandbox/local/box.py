@@ -162,7 +162,7 @@ class Box:
             settings={"memory": limits.memory, "paths": list(self._paths)},
         )
         try:
-            self._jail.send(request, [first, *interpreter.theirs, *cgroups])
+            self._jail.create(request, [first, *interpreter.theirs, *cgroups])
         except BaseException:
             interpreter.close_theirs()
             interpreter.close()
@@ -249,9 +249,9 @@ class Box:
         while True:
             message = self._read_control()
             if message is None or time.monotonic() > deadline:
-                self._lost = self._lost or "its first process does not answer"
+                self._lost = "its first process does not answer"
                 raise Lost(f"the sandbox is gone: {self._lost}")
-            if message:
+            if message and "cpu" not in message:  # which answers an earlier question
                 return message
             yield Wait(1.0)
 
@@ -441,10 +441,7 @@ class _Turn:
 
     def _take_frames(self) -> Steps[None]:
         try:
-            received = list(self._interpreter.read_frames())
-            # What was printed before a frame was sent is in the pipes by now.
-            yield from self._text.read()
-            for kind, payload in received:
+            for kind, payload in self._interpreter.read_frames():
                 if kind in (frames.DISPLAY, frames.RESULT):
                     bundle = frames.decode_bundle(payload)
                     yield Result(bundle) if kind == frames.RESULT else Display(bundle)
@@ -525,14 +522,17 @@ class _Turn:
             yield from self._text.read()
         yield from self._text.finish()
         ended = self._interpreter.ended is not None
-        if self._stop == "timed_out" and not ended and not self._box._lost:
-            # What the cell left running would go on past its time.
-            yield from self._box._ask({"op": "sweep", "since": self._boot_time})
+        with contextlib.suppress(Lost):  # which the exit tells
+            if ended:
+                yield from self._box._ask({"op": "kill"})  # the next interpreter would do it, but may never come
+            elif self._stop in ("timed_out", "cpu", "output"):
+                # What the cell left running would go on past its limit.
+                yield from self._box._ask({"op": "sweep", "since": self._boot_time})
         outcome = self._outcome(seconds, kept=not ended)
         if ended:
             self._box._drop_interpreter()
         if self._box._files is not None:
-            for change in self._box._files.changes():
+            for change in self._box._files.changes():  # noqa: UP028 - a list has no send()
                 yield change
         yield outcome
 

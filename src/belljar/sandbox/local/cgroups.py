@@ -155,7 +155,7 @@ class _Unusable(Exception):
 
 def _own(controller: str) -> Path | None:
     """This process's own group in the hierarchy of a controller ("" for version 2)."""
-    mounts = {}
+    mounts: dict[str, tuple[str, str]] = {}
     for line in Path("/proc/self/mountinfo").read_text().splitlines():
         left, _, right = line.partition(" - ")
         kind, _, options = right.split()[:3]

@@ -10,6 +10,8 @@ from typing import Literal
 MACHINES = ("x86_64", "aarch64")
 OLDEST = (5, 12)
 PER_NAMESPACE = (5, 14)
+USERS = 50_001
+"""As root each sandbox gets a user of its own, out of so many."""
 
 ELSEWHERE = {
     "darwin": (
@@ -64,6 +66,11 @@ class Report:
         """What keeps the jail from running."""
         return tuple(check for check in self.checks if check.needed and not check.ok)
 
+    @property
+    def causes(self) -> tuple[Check, ...]:
+        """Those of them that something can be done about; the others only wait for these."""
+        return tuple(check for check in self.missing if check.remedy)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
@@ -76,6 +83,8 @@ class Facts:
     container: str = ""
     """docker, podman, kubernetes, lxc or container; empty on a host of its own."""
     root: bool = False
+    mapped_users: int = 1 << 32
+    """How many users there are here; few in a user namespace."""
     max_user_namespaces: int | None = None
     userns_clone: int | None = None
     """Debian's switch kernel.unprivileged_userns_clone."""
@@ -104,10 +113,10 @@ def diagnose(facts: Facts) -> Report:
         platform,
         _machine(facts),
         _kernel(facts),
-        Check("user", True, "root" if facts.root else "an ordinary user"),
+        _user(facts),
         _namespaces(facts),
-        _wall(facts, "private root", "tmpfs, read-only binds and pivot_root work", _mount_remedy(facts)),
         _wall(facts, "fresh /proc", "a /proc of its own can be mounted", _proc_remedy(facts)),
+        _wall(facts, "private root", "tmpfs, read-only binds and pivot_root work", _mount_remedy(facts)),
         _wall(facts, "inner user namespace", "works, without any capability", _namespace_remedy(facts)),
         _wall(
             facts, "call filter", "seccomp filters can be installed", "use a kernel built with CONFIG_SECCOMP_FILTER"
@@ -176,10 +185,17 @@ def _kernel(facts: Facts) -> Check:
     return Check("kernel", ok, facts.release, "" if ok else "use Linux 5.12 or newer, which has mount_setattr")
 
 
+def _user(facts: Facts) -> Check:
+    if facts.root and facts.mapped_users < USERS:
+        remedy = "run as the ordinary user you are outside of it, or map more users (unshare --map-auto, /etc/subuid)"
+        return Check("user", False, f"root of a user namespace with {facts.mapped_users} users in it", remedy)
+    return Check("user", True, "root" if facts.root else "an ordinary user")
+
+
 def _wall(facts: Facts, name: str, fine: str, remedy: str) -> Check:
-    """A step that was tried; one that was not reached waits for the one before it."""
+    """A step that was tried, if it could be: each needs those before it."""
     if name not in facts.tries:
-        return Check(name, False, "not reached: something above it is missing")
+        return Check(name, False, "not reached: something it needs is missing")
     error = facts.tries[name]
     return Check(name, error is None, error or fine, "" if error is None else remedy)
 
@@ -215,6 +231,8 @@ def _namespace_remedy(facts: Facts) -> str:
         return _container_remedy(facts)
     if facts.apparmor_userns and not facts.root:
         return _ubuntu_remedy(facts)
+    if facts.root:
+        return "this root lacks the capability CAP_SYS_ADMIN; run as an ordinary user, or give it"
     return "use a kernel with CONFIG_USER_NS, and check that no security policy forbids user namespaces to this program"
 
 
@@ -348,7 +366,7 @@ def _rungs(facts: Facts) -> tuple[Rung, ...]:
 
 def complaint(report: Report) -> str:
     """What is missing and how to mend it, in as few lines as that takes; empty when nothing is."""
-    found = [check for check in report.missing if check.remedy]
+    found = report.causes
     if not found:
         return ""
     remedies = dict.fromkeys(check.remedy for check in found)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Iterator
 
 from belljar.sandbox.local.box import Box, Steps, Wait
 from belljar.sandbox.outputs import Output
@@ -24,10 +24,9 @@ def blocking(box: Box, steps: Steps[None]) -> Iterator[Output]:
             yield step
 
 
-async def awaiting(box: Box, steps: Steps[None]) -> AsyncIterator[Output]:
-    """Yield the outputs; the loop goes on meanwhile."""
+async def awaiting(box: Box, steps: Steps[None], ready: list[int] | None = None) -> AsyncGenerator[Output, None]:
+    """Yield the outputs; the loop goes on meanwhile. With `ready`, steps that have begun go on."""
     loop = asyncio.get_running_loop()
-    ready: list[int] | None = None
     while True:
         try:
             step = next(steps) if ready is None else steps.send(ready)
@@ -65,6 +64,21 @@ def finish(box: Box, steps: Steps[None]) -> None:
         pass
 
 
-async def finish_async(box: Box, steps: Steps[None]) -> None:
-    async for _ in awaiting(box, steps):
+async def finish_async(box: Box, steps: Steps[None], ready: list[int] | None = None) -> None:
+    """Run steps to their end, outputs or not. A cancellation waits until then: nothing may be left half done."""
+    task = asyncio.ensure_future(_drain(box, steps, ready))
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        task.exception()  # looked at, so asyncio does not complain
+        raise cancelled
+    task.result()
+
+
+async def _drain(box: Box, steps: Steps[None], ready: list[int] | None) -> None:
+    async for _ in awaiting(box, steps, ready):
         pass

@@ -33,7 +33,9 @@ def environment(name: str, packages: tuple[Installed, ...], *, preload: bool) ->
     if name == "none":
         return Environment(name, site=False, settings={"packages": [], "how_to_add": HOW_TO_ADD})
     if importlib.util.find_spec("pandas") is None or importlib.util.find_spec("matplotlib") is None:
-        raise BadSettings("packages: 'data' is not installed; run: pip install 'belljar[data]' (or use packages='none')")
+        raise BadSettings(
+            "packages: 'data' is not installed; run: pip install 'belljar[data]' (or use packages='none')"
+        )
     names = tuple(name for name in PRELOAD if importlib.util.find_spec(name.partition(".")[0]) is not None)
     settings = {"packages": [package.name for package in packages], "how_to_add": HOW_TO_ADD}
     return Environment(name, names if preload else (), settings=settings)

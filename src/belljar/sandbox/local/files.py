@@ -13,11 +13,11 @@ import mimetypes
 import os
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from belljar.errors import InvalidRequest, NotFound, TooLarge, WorkspaceSecurityError
-from belljar.sandbox.base import MIB, Content, FileInfo
+from belljar.sandbox.base import MIB, Content, FileInfo, Readable
 from belljar.sandbox.local import linux
 from belljar.sandbox.outputs import FileChanged
 
@@ -145,7 +145,7 @@ class Files:
     def list(self) -> list[FileInfo]:
         return sorted((_info(name, found) for name, found in self._walk()), key=lambda info: info.name)
 
-    def changes(self) -> list[FileChanged]:
+    def changes(self) -> Sequence[FileChanged]:
         """What is new or different since the last look."""
         now: dict[str, Stamp] = {}
         changed = []
@@ -244,22 +244,23 @@ class Files:
             case errno.ENAMETOOLONG:
                 return InvalidRequest(f"name: {name[:80]!r}… is too long", param="name")
             case errno.ELOOP | errno.EXDEV | errno.ENOTDIR | errno.ENXIO | errno.EACCES | errno.EPERM | errno.EAGAIN:
-                return WorkspaceSecurityError(f"name: {name!r} is not a plain file or leads elsewhere ({error.strerror})")
+                return WorkspaceSecurityError(
+                    f"name: {name!r} is not a plain file or leads elsewhere ({error.strerror})"
+                )
             case _:
                 return error
 
 
 def _chunks(content: Content) -> Iterator[bytes]:
-    match content:
-        case bytes() | bytearray() | memoryview():
-            yield bytes(content)
-        case str():
-            yield content.encode("utf-8")
-        case _ if hasattr(content, "read"):
-            while chunk := content.read(MIB):  # type: ignore[union-attr]
-                yield chunk.encode("utf-8") if isinstance(chunk, str) else chunk
-        case _:
-            yield from content  # type: ignore[misc]
+    if isinstance(content, bytes):
+        yield content
+    elif isinstance(content, str):
+        yield content.encode("utf-8")
+    elif isinstance(content, Readable):
+        while chunk := content.read(MIB):
+            yield chunk
+    else:
+        yield from content
 
 
 def _write_all(file: io.FileIO, chunk: bytes) -> None:

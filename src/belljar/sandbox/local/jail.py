@@ -80,10 +80,11 @@ class Jail:
         self.groups = groups
         self._plan = root.plan(python_home(), code=code_directory(), layers=layers, fonts=fonts)
         self._lock = threading.Lock()
-        self._environments: set[str] = set()
+        self._zygotes: dict[str, str] = {}
+        self._started = 0
         self._owner = os.getpid()
         self._socket, theirs = messages.pair()
-        self._stderr = tempfile.TemporaryFile()
+        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - as long-lived as the jail
         host = os.pidfd_open(os.getpid())
         try:
             self._process = self._launch(theirs, host)
@@ -132,21 +133,26 @@ class Jail:
             )
 
     def add(self, environment: Environment) -> dict[str, Any]:
-        """Start a zygote and wait until it has preloaded; what it says of itself."""
+        """Start a zygote and wait until it has preloaded; what it says of itself. It replaces an earlier one.
+
+        A new one now and then gives later sandboxes other addresses and another hash seed than earlier ones had.
+        """
+        self._started += 1
+        name = f"{environment.name}-{self._started}"
         report, theirs = messages.pair()
         variables = {**ZYGOTE_VARIABLES, **self._plan["environment"]}
         guest = {**GUEST_VARIABLES, **self._plan["environment"]}
         with report:
             request = {
                 "op": "zygote",
-                "name": environment.name,
+                "name": name,
                 "preload": list(environment.preload),
                 "site": environment.site,
                 "variables": variables,
                 "settings": {**environment.settings, "environment": guest},
             }
-            with theirs:
-                self.send(request, [theirs.fileno()])
+            with theirs, self._lock:
+                self._send(request, [theirs.fileno()])
             report.settimeout(120)
             try:
                 answer, _ = messages.receive(report)
@@ -155,13 +161,21 @@ class Jail:
         if not answer or "error" in answer:
             reason = answer["error"] if answer else self.complaint()
             raise Refused(f"environment {environment.name!r} could not be loaded: {reason}")
-        self._environments.add(environment.name)
+        with self._lock:
+            before = self._zygotes.get(environment.name)
+            self._zygotes[environment.name] = name
+            if before is not None:
+                self._send({"op": "retire", "name": before}, [])
         return answer
 
-    def send(self, message: object, fds: list[int]) -> None:
+    def create(self, request: messages.Create, fds: list[int]) -> None:
+        """Ask for an interpreter; the environment's zygote of the moment makes it."""
+        with self._lock:
+            self._send({**request, "environment": self._zygotes[request["environment"]]}, fds)
+
+    def _send(self, message: object, fds: list[int]) -> None:
         try:
-            with self._lock:
-                messages.send(self._socket, message, fds)
+            messages.send(self._socket, message, fds)
         except OSError as error:
             raise Lost(f"the jail has ended ({error}); {self.complaint()}") from None
 

@@ -61,7 +61,7 @@ def reporting(where: Callable[[], socket.socket], step: str) -> Iterator[None]:
     """
     try:
         yield
-    except BaseException as error:
+    except BaseException as error:  # noqa: BLE001 - the last door of a child: it tells, then ends
         try:
             send(where(), {"error": f"{step}: {type(error).__name__}: {error}"})
         finally:

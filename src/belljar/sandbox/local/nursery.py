@@ -47,7 +47,9 @@ def main() -> None:
         if request is None:
             return
         if request.get("op") == "zygote":
-            zygotes[request["name"]] = _start_zygote(request, fds, host)
+            zygotes[request["name"]] = _start_zygote(request, fds)
+        elif request.get("op") == "retire":
+            zygotes.pop(request["name"]).close()
         elif request["environment"] not in zygotes:
             with socket.socket(fileno=os.dup(fds[1])) as status:
                 messages.send(status, {"error": f"no environment {request['environment']!r} in this jail"})
@@ -58,7 +60,7 @@ def main() -> None:
         messages.close_all(fds)
 
 
-def _start_zygote(request: dict[str, object], fds: list[int], host: int) -> socket.socket:
+def _start_zygote(request: dict[str, object], fds: list[int]) -> socket.socket:
     ours, theirs = messages.pair()
     pid = os.fork()
     if pid == 0:

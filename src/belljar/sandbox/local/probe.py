@@ -63,6 +63,7 @@ def gather() -> Facts:
         distribution=_distribution(),
         container=_container(),
         root=os.geteuid() == 0,
+        mapped_users=_mapped_users(),
         max_user_namespaces=_number("/proc/sys/user/max_user_namespaces"),
         userns_clone=_number("/proc/sys/kernel/unprivileged_userns_clone"),
         apparmor_userns=_number("/proc/sys/kernel/apparmor_restrict_unprivileged_userns"),
@@ -145,6 +146,10 @@ def _process_limit(own: int | None) -> int | None:
     except (OSError, ValueError):
         pass
     return min(limits, default=None)
+
+
+def _mapped_users() -> int:
+    return sum(int(line.split()[2]) for line in Path("/proc/self/uid_map").read_text().splitlines())
 
 
 def _python_problem() -> str:

@@ -114,9 +114,7 @@ def build(plan: Plan) -> None:
     trees += [(*_detached(path, device), path) for path in plan["devices"]]
     # Any directory will do to build on: the namespace is ours alone and the host's tree goes away below.
     new = "/tmp"
-    linux.mount(
-        "tmpfs", new, "tmpfs", linux.MS_NOSUID | linux.MS_NODEV, data="size=4m,nr_inodes=8192,mode=755"
-    )
+    linux.mount("tmpfs", new, "tmpfs", linux.MS_NOSUID | linux.MS_NODEV, data="size=4m,nr_inodes=8192,mode=755")
     for path in plan["directories"]:
         os.makedirs(new + path, exist_ok=True)
     for tree, is_directory, target in trees:
@@ -140,7 +138,9 @@ def build(plan: Plan) -> None:
     linux.pivot_root(".", ".")
     linux.umount(".")
     os.chdir("/")
-    linux.mount("none", "/", None, linux.MS_REMOUNT | linux.MS_BIND | linux.MS_RDONLY | linux.MS_NOSUID | linux.MS_NODEV)
+    linux.mount(
+        "none", "/", None, linux.MS_REMOUNT | linux.MS_BIND | linux.MS_RDONLY | linux.MS_NOSUID | linux.MS_NODEV
+    )
 
 
 _STREAMS = ("stdin", "stdout", "stderr")

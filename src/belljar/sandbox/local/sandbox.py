@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 
 from belljar.sandbox.base import MIB, Cell, Content, FileInfo
@@ -54,10 +54,11 @@ class LocalSandbox:
     def id(self) -> str:
         return self._box.id
 
-    async def run(self, cell: Cell) -> AsyncIterator[Output]:
+    async def run(self, cell: Cell) -> AsyncGenerator[Output, None]:
         async with self._turn:
             finished = False
-            outputs = drive.awaiting(self._box, self._box.run(cell))
+            steps = self._box.run(cell)
+            outputs = drive.awaiting(self._box, steps)
             async with aclosing(outputs):
                 try:
                     async for output in outputs:
@@ -67,7 +68,7 @@ class LocalSandbox:
                     if not finished:
                         # Whoever listened has gone: the cell must not run on, nor its outputs meet the next one.
                         self._box.interrupt()
-                        await asyncio.shield(_drain(outputs))
+                        await drive.finish_async(self._box, steps, ready=[])
 
     def interrupt(self) -> None:
         self._box.interrupt()
@@ -75,8 +76,3 @@ class LocalSandbox:
     async def restart(self) -> None:
         async with self._turn:
             await drive.finish_async(self._box, self._box.restart())
-
-
-async def _drain(outputs: AsyncIterator[Output]) -> None:
-    async for _ in outputs:
-        pass

@@ -36,6 +36,8 @@ class Options:
     warm: int = 0
     """Sandboxes of the default kind kept ready."""
     warm_spec: Spec = field(default_factory=Spec)
+    renew: int = 1000
+    """Sandboxes after which the preloaded process is replaced by a fresh one: all its children share addresses."""
     preload: bool = True
     """Import the data stack before the first sandbox, rather than in each that wants it."""
     layers: LayerPolicy = field(default_factory=LayerPolicy)
@@ -56,6 +58,7 @@ class LocalSource:
         self._packages: tuple[Installed, ...] = ()
         self._alive = 0
         self._uids = itertools.count()
+        self._made = itertools.count()
         self._pool: collections.deque[Box] = collections.deque()
         self._pool_wanted = threading.Event()
         self._pool_thread: threading.Thread | None = None
@@ -67,16 +70,16 @@ class LocalSource:
     async def acquire(self, spec: Spec) -> AsyncIterator[LocalSandbox]:
         """A sandbox for as long as the context lasts."""
         with self._place():
-            box = self._claim(spec)
-            if box is None:
-                if not self.is_ready(spec):
-                    await asyncio.to_thread(self.prepare, spec)
-                box = Box(*self._order(spec), uid=self.next_uid(), paths=self._paths(spec))
-                await drive.finish_async(box, box.create())
+            claimed = self._claim(spec)
+            if claimed is None and not self.is_ready(spec):
+                await asyncio.to_thread(self.prepare, spec)
+            box = claimed or Box(*self._order(spec), uid=self.next_uid(), paths=self._paths(spec))
             try:
+                if claimed is None:
+                    await drive.finish_async(box, box.create())
                 yield LocalSandbox(box)
             finally:
-                await asyncio.shield(drive.finish_async(box, box.close()))
+                await drive.finish_async(box, box.close())
 
     # -- for threads --------------------------------------------------------------------------------------------
 
@@ -84,12 +87,13 @@ class LocalSource:
     def lease(self, spec: Spec) -> Iterator[Box]:
         """The same for blocking callers."""
         with self._place():
-            box = self._claim(spec)
-            if box is None:
+            claimed = self._claim(spec)
+            if claimed is None:
                 self.prepare(spec)
-                box = Box(*self._order(spec), uid=self.next_uid(), paths=self._paths(spec))
-                drive.finish(box, box.create())
+            box = claimed or Box(*self._order(spec), uid=self.next_uid(), paths=self._paths(spec))
             try:
+                if claimed is None:
+                    drive.finish(box, box.create())
                 yield box
             finally:
                 drive.finish(box, box.close())
@@ -162,9 +166,16 @@ class LocalSource:
         return (f"{root.LAYERS}/{layer.name}",) if layer else ()
 
     def _order(self, spec: Spec) -> tuple[Jail, Spec]:
-        if self._jail is None:
+        jail = self._jail
+        if jail is None:
             raise Lost("the jail is not running")
-        return self._jail, spec
+        if next(self._made) % self._options.renew == self._options.renew - 1:
+            threading.Thread(target=self._renew, args=(jail, spec.packages), name="belljar-renew", daemon=True).start()
+        return jail, spec
+
+    def _renew(self, jail: Jail, name: str) -> None:
+        with contextlib.suppress(BelljarError, OSError):  # the old one goes on serving then
+            jail.add(environments.environment(name, self.packages, preload=self._options.preload))
 
     # -- capacity and the warm pool -----------------------------------------------------------------------------
 
@@ -172,9 +183,8 @@ class LocalSource:
     def _place(self) -> Iterator[None]:
         with self._lock:
             if self._alive >= self._options.most:
-                raise NoneFree(
-                    f"all {self._options.most} sandboxes are in use; close one, wait, or raise the limit (max_sandboxes)"
-                )
+                most = self._options.most
+                raise NoneFree(f"all {most} sandboxes are in use; close one, wait, or raise the limit (max_sandboxes)")
             self._alive += 1
         try:
             yield
@@ -197,8 +207,10 @@ class LocalSource:
                 drive.finish(box, box.close())
 
     def _keep_warm(self) -> None:
-        while not self._closed:
+        while True:
             self._pool_wanted.clear()
+            if self._closed:
+                return
             while len(self._pool) < self._options.warm and not self._closed:
                 try:
                     self._pool.append(self._make_warm())
@@ -208,7 +220,11 @@ class LocalSource:
 
     def _make_warm(self) -> Box:
         box = Box(*self._order(self._options.warm_spec), uid=self.next_uid())
-        drive.finish(box, box.create())
+        try:
+            drive.finish(box, box.create())
+        except BaseException:
+            drive.finish(box, box.close())
+            raise
         return box
 
     def next_uid(self) -> int:
@@ -230,11 +246,13 @@ class LocalSource:
     def _drop_jail(self) -> None:
         if self._pool_thread is not None and self._closed:
             self._pool_thread.join(10)
+        while self._pool:
+            box = self._pool.popleft()
+            drive.finish(box, box.close())
         if self._jail is not None:
             self._jail.close()
             self._jail = None
         self._ready.clear()
-        self._pool.clear()
 
 
 def raise_file_limit() -> None:

@@ -45,6 +45,7 @@ def _step(name: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:  # noqa: BLE001 - whatever it is, it is the answer
+        name = PROC if "mount proc" in str(error) else name  # a part of building the root that has a remedy of its own
         _tell(name, f"{error.strerror}" if isinstance(error, OSError) and error.strerror else f"{error}")
         os._exit(1)
     _tell(name, None)
@@ -79,7 +80,7 @@ def _walls(uid: int) -> None:
                 environment={},
             )
         )
-    with _step(PROC):
+    with _step(PROC):  # once more, as each sandbox does it
         linux.mount("proc", "/proc", "proc", linux.MS_NOSUID | linux.MS_NODEV | linux.MS_NOEXEC)
     with _step(INNER):
         confine.enter_user(uid, 256)

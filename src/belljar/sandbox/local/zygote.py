@@ -43,7 +43,7 @@ def _preload(request: dict[str, Any]) -> tuple[dict[str, Any], serve.Guest]:
     for name in request["preload"]:
         try:
             importlib.import_module(name)
-        except Exception as error:  # a broken package must not take the jail with it; the host is told
+        except Exception as error:  # noqa: BLE001 - a broken package must not take the jail with it; the host is told
             missing[name] = f"{type(error).__name__}: {error}"
     guest = serve.prepare()
     threads = len(os.listdir("/proc/self/task"))
@@ -72,7 +72,8 @@ def _serve(sock: socket.socket, mould: interpreter.Mould) -> None:
     children: dict[int, socket.socket] = {}
     watch = select.poll()
     watch.register(sock, select.POLLIN)
-    while True:
+    retired = False
+    while children or not retired:
         for fd, _ in watch.poll():
             if fd != sock.fileno():
                 watch.unregister(fd)
@@ -80,7 +81,10 @@ def _serve(sock: socket.socket, mould: interpreter.Mould) -> None:
                 continue
             request, fds = messages.receive(sock)
             if request is None:
-                return
+                # Another has taken over; this one stays to tell how its own children end.
+                retired = True
+                watch.unregister(sock)
+                continue
             handle = _spawn(request, fds, own, mould, children)
             if handle is not None:
                 watch.register(handle, select.POLLIN)
