@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import io
 import errno
 import os
 import signal
@@ -56,6 +57,8 @@ def prepare() -> Guest:
     if "matplotlib" in sys.modules:
         figures.choose(sys.modules["matplotlib"])
         figures.draw_once()
+    if "pandas" in sys.modules:
+        _rehearse(sys.modules["pandas"])
     return Guest()
 
 
@@ -252,6 +255,18 @@ def _widen(pandas: ModuleType) -> None:
     """Tables as wide as a reader of logs can take."""
     pandas.set_option("display.width", _WIDTH)
     pandas.set_option("display.max_columns", _COLUMNS)
+
+
+def _rehearse(pandas: Any) -> None:
+    """What most first cells do with a table, once: the modules it pulls in and the caches it fills are then shared."""
+    table = pandas.DataFrame({"a": [1, 2, 3], "b": [0.5, None, 1.5], "c": ["x", "y", "x"]})
+    text = io.StringIO()
+    table.to_csv(text, index=False)
+    again = pandas.read_csv(io.StringIO(text.getvalue()))
+    for value in (again.describe(), again.groupby("c")["a"].sum(), again.sum(numeric_only=True), again.head()):
+        repr(value)
+        if hasattr(value, "_repr_html_"):
+            value._repr_html_()
 
 
 def _start_afresh(threads: object) -> None:

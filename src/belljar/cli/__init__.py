@@ -1,0 +1,74 @@
+"""The command line: `run`, `doctor`, `packages`. Prints, never decides; a command loads what it needs when it runs."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Sequence
+
+from belljar import __version__
+from belljar.cli import doctor, packages, run
+from belljar.errors import BelljarError, CallerError, WorkspaceError
+
+_EXAMPLES = """\
+examples:
+  belljar run -c "import pandas as pd; pd.DataFrame({'x': [1, 2, 3]}).describe()"
+  belljar run analysis.py --file data.csv --out results/ --timeout 120 --memory 4g
+  belljar doctor
+
+`belljar COMMAND --help` says more about each.
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; the exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")  # a name may hold what the terminal cannot show
+    parser = _parser()
+    args = parser.parse_args(argv)
+    if args.command is None:
+        parser.print_help()
+        return 0
+    try:
+        code: int = args.main(args)
+        sys.stdout.flush()
+        return code
+    except BelljarError as error:
+        return _explain(error, as_json=args.json)
+    except KeyboardInterrupt:
+        print("belljar: interrupted", file=sys.stderr)
+        return 130
+    except OSError as error:
+        # Standard output is gone: its reader left, as `head` does, or its disk is full. Python would complain again
+        # when it flushes at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(error, BrokenPipeError):
+            return 141
+        print(f"belljar: error: {error.strerror or error}", file=sys.stderr)
+        return 3
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="belljar",
+        description="A code interpreter for any model, under its owner's control: Python in a kernel's jail.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"belljar {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
+    for command in (run, doctor, packages):
+        command.configure(commands)
+    return parser
+
+
+def _explain(error: BelljarError, *, as_json: bool) -> int:
+    """One clear message, never a traceback; 2 where the command was at fault, 3 where the host is."""
+    print(f"belljar: error: {error}", file=sys.stderr)
+    if as_json:
+        print(json.dumps({"output": "error", "code": error.code, "message": str(error)}))
+    return 2 if isinstance(error, CallerError | WorkspaceError) else 3

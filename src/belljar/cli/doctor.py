@@ -1,0 +1,148 @@
+"""`belljar doctor`: what this host can enforce, what is missing, and proof; `--attack` tries to get out."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from dataclasses import asdict
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from belljar.config import Settings
+from belljar.errors import BelljarError
+
+if TYPE_CHECKING:
+    from argparse import _SubParsersAction
+
+    from belljar.sandbox.local.diagnosis import Report
+
+BOUNDARY = (
+    "Code under glass has no network, no environment, no file of yours but those you put there, and fixed limits.",
+    "The wall is the Linux kernel, which it shares with you: a hole in the kernel is a hole in the jail.",
+)
+
+_EXAMPLES = """\
+examples:
+  belljar doctor
+  belljar doctor --attack
+  belljar doctor --json | jq .level
+
+exit codes: 0 the jail runs here (and, with --attack, every attack was held off), 1 it does not.
+"""
+
+
+def configure(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser(
+        "doctor",
+        help="say what this host can enforce, and how to mend what it cannot",
+        description="Look at what this host can enforce, name what is missing with the command that mends it, and "
+        "start one jail to prove it.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--attack", action="store_true", help="try to get out of a jail, one line a try")
+    parser.add_argument("--json", action="store_true", help="the same as JSON; with --attack one line a try")
+    parser.set_defaults(main=main)
+
+
+def main(args: argparse.Namespace) -> int:
+    return _attack(args.json) if args.attack else _examine(args.json)
+
+
+def _examine(as_json: bool) -> int:
+    from belljar.sandbox.local.probe import probe
+
+    report = probe()
+    if not as_json:
+        _print_checks(report)
+    proof = _prove() if report.level == "full" else {"ok": False, "error": "not tried: something needed is missing"}
+    runs = report.level == "full" and proof["ok"]
+    if as_json:
+        print(json.dumps({"level": report.level if runs else "refused", **asdict(report), "proof": proof,
+                          "boundary": " ".join(BOUNDARY)}, indent=2))  # fmt: skip
+    else:
+        _print_verdict(report, proof)
+    return 0 if runs else 1
+
+
+def _prove() -> dict[str, Any]:
+    """Start a jail, run something in it, end it; how long each took."""
+    from belljar.sandbox.blocking import Sandbox
+    from belljar.sandbox.default import local_source
+
+    times: list[float] = [time.monotonic()]
+    try:
+        source = local_source(Settings.load(), warm=0, preload=False)
+        try:
+            with Sandbox(source=source, packages="none") as box:
+                times.append(time.monotonic())
+                run = box.run("1 + 1")
+                times.append(time.monotonic())
+        finally:
+            source.shut()
+        times.append(time.monotonic())
+    except (BelljarError, OSError) as error:
+        return {"ok": False, "error": str(error)}
+    if run.text != "2":
+        return {"ok": False, "error": f"1 + 1 gave {run.text!r}: {run.exit.text}"}
+    start, cell, end = (round((after - before) * 1000, 1) for before, after in pairwise(times))
+    return {"ok": True, "start_ms": start, "cell_ms": cell, "end_ms": end}
+
+
+def _print_checks(report: Report) -> None:
+    width = max(len(check.name) for check in report.checks)
+    for check in report.checks:
+        mark = "ok     " if check.ok else "MISSING" if check.needed else "absent "
+        print(f"{mark}  {check.name:<{width}}  {check.detail}")
+        for line in check.remedy.splitlines() if not check.ok else ():
+            print(f"{'':9}{'':{width}}    {line}")
+    if report.rungs and report.level == "full":
+        print("\nlimits are kept by")
+        width = max(len(rung.limit) for rung in report.rungs)
+        for rung in report.rungs:
+            print(f"  {rung.limit:<{width}}  {rung.keeper}")
+    sys.stdout.flush()
+
+
+def _print_verdict(report: Report, proof: dict[str, Any]) -> None:
+    print()
+    if proof["ok"]:
+        print(
+            f"The jail runs here: started in {proof['start_ms']:g} ms, 1 + 1 = 2 in {proof['cell_ms']:g} ms, "
+            f"gone in {proof['end_ms']:g} ms."
+        )
+    elif report.level == "full":
+        print(f"The jail does not run here, though nothing seems to be missing: {proof['error']}")
+    else:
+        names = ", ".join(check.name for check in report.causes)
+        print(f"Refused: this host cannot confine code. Missing: {names}. There is no weaker mode to fall back to.")
+    print("\n".join(BOUNDARY))
+
+
+def _attack(as_json: bool) -> int:
+    from belljar.sandbox.default import local_source
+
+    source = local_source(Settings.load(), warm=0, preload=False)
+    held = broken = 0
+    try:
+        from belljar.sandbox.local.attacks import run_attacks
+
+        for verdict in run_attacks(source):
+            held, broken = held + verdict.held, broken + (not verdict.held)
+            if as_json:
+                line = {"attack": verdict.attack.name, "goal": verdict.attack.goal, "held": verdict.held}
+                print(json.dumps({**line, "detail": verdict.detail}), flush=True)
+            else:
+                mark = "held  " if verdict.held else "BROKEN"
+                print(f"{mark}  {verdict.attack.name}: {verdict.attack.goal}; {verdict.detail}", flush=True)
+    finally:
+        source.shut()
+    if as_json:
+        print(json.dumps({"held": held, "broken": broken}))
+    else:
+        print(f"\n{held + broken} attacks: {held} held off, {broken} got through.")
+        print("\n".join(BOUNDARY))
+    return 0 if held and not broken else 1

@@ -1,0 +1,264 @@
+"""`belljar run`: a script or a line of code in a fresh jail, with files in and out."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, BinaryIO
+
+from belljar.config import Settings
+from belljar.errors import BadSettings, InvalidRequest, NotFound
+
+if TYPE_CHECKING:
+    from argparse import _SubParsersAction
+
+    from belljar.cli.report import Reporter
+    from belljar.sandbox.blocking import Sandbox
+    from belljar.sandbox.outputs import Exit
+
+_OUTPUT = 64 << 20
+"""Text shown of a run before the rest goes to a log file: more than a notebook keeps, since a terminal scrolls."""
+
+_EXAMPLES = """\
+examples:
+  belljar run -c "import pandas as pd; pd.DataFrame({'x': [1, 2, 3]}).describe()"
+  belljar run analysis.py --file data.csv --out results/ --timeout 120 --memory 4g
+  belljar run report.py --file 2025.csv=input.csv --require humanize
+  echo 'print(1 + 1)' | belljar run -
+  belljar run plot.py --json > outputs.jsonl
+
+Files given by --file are in the working directory, /mnt/data. Files that the code makes there are copied to --out,
+and figures are saved there as figure-1.png and so on. There is no network inside.
+
+exit codes:
+  0    it ran to its end            124  the time was over
+  1    it raised an exception       130  it was interrupted (Ctrl-C; once more kills)
+  N    it called sys.exit(N)        137  it was killed for using too much (memory, processor time, output)
+  2    the command is wrong         139  it crashed (128 + the signal's number)
+  3    this host cannot confine it, or a file could not be saved
+"""
+
+
+def configure(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser(
+        "run",
+        help="run Python in a fresh jail",
+        description="Run a script or a piece of Python in a fresh jail; show what it prints as it prints it.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("script", nargs="?", help="the file to run, or - for standard input")
+    parser.add_argument("-c", dest="code", metavar="CODE", help="the code itself")
+    parser.add_argument(
+        "--file",
+        dest="files",
+        action="append",
+        default=[],
+        metavar="PATH[=NAME]",
+        help="put a file into the working directory, under its own name or NAME; may be repeated",
+    )
+    parser.add_argument("--out", type=Path, metavar="DIR", help="copy the files it makes there; made if missing")
+    parser.add_argument("--timeout", metavar="S", help="seconds it may run, or none (60)")
+    parser.add_argument("--memory", metavar="SIZE", help="memory it may use, such as 512m or 4g (1g)")
+    parser.add_argument("--disk", metavar="SIZE", help="room for files in the working directory (half the memory)")
+    parser.add_argument("--cpus", type=float, metavar="N", help="processors it may use at once (all)")
+    parser.add_argument("--packages", choices=("data", "none"), default="data", help="what is installed inside (data)")
+    parser.add_argument(
+        "--require",
+        dest="requirements",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help='a package to add, such as humanize or "polars>=1"; may be repeated',
+    )
+    parser.add_argument("--json", action="store_true", help="one JSON object a line: each output, at last the exit")
+    parser.set_defaults(main=main)
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """A file to put inside."""
+
+    path: str
+    name: str
+
+
+def main(args: argparse.Namespace) -> int:
+    settings = _settings({"timeout": args.timeout, "memory": args.memory})
+    code, script = read_code(args.script, args.code)
+    with ExitStack() as stack:
+        inputs = [(one.name, stack.enter_context(_open(one))) for one in parse_files(args.files)]
+        from belljar.sandbox.default import local_source
+
+        source = local_source(settings, warm=0, preload=False)
+        from belljar.cli.report import Reporter
+        from belljar.sandbox.blocking import Sandbox
+
+        if args.out is not None:
+            _make_directory(args.out)
+        stack.enter_context(_ending())
+        stack.callback(source.shut)
+
+        box = Sandbox(
+            memory=settings.memory,
+            packages=args.packages,
+            requirements=args.requirements,
+            timeout=settings.timeout,
+            cpus=args.cpus,
+            disk=args.disk,
+            output=_OUTPUT,
+            source=source,
+        )
+        with box:
+            for name, file in inputs:
+                box.files.write(name, file)
+            return _run(box, code, Reporter(box.files, out=args.out, script=script, as_json=args.json))
+
+
+def _settings(flags: dict[str, object]) -> Settings:
+    """A wrong flag is the caller's fault, a wrong file or variable the operator's."""
+    Settings.load()
+    try:
+        return Settings.load(flags=flags)
+    except BadSettings as error:
+        raise InvalidRequest(str(error)) from None
+
+
+def _run(box: Sandbox, code: str, reporter: Reporter) -> int:
+    from belljar.sandbox.outputs import Exit
+
+    with _interrupting(box):
+        for output in box.stream(code):
+            if isinstance(output, Exit):
+                status = exit_code(output)
+                return reporter.finish(output, status)
+            reporter.show(output)
+    raise AssertionError("a run ends with an Exit")
+
+
+def exit_code(end: Exit) -> int:
+    """What the shell is told."""
+    match end.status, end.reason:
+        case "ok", _:
+            return 0
+        case "timed_out", _:
+            return 124
+        case "raised", _:
+            return end.code if end.code is not None and 1 <= end.code <= 125 else 1
+        case _, "interrupted":
+            return 130
+        case _, "exited":
+            return (end.code or 0) & 0xFF
+        case _, "crashed" if end.code is not None and end.code < 0:
+            return 128 - end.code
+    return 137
+
+
+@contextmanager
+def _interrupting(box: Sandbox) -> Iterator[None]:
+    """Ctrl-C once interrupts the code, as in a notebook; twice ends us, and with us the jail."""
+    asked = False
+
+    def on_signal(number: int, frame: FrameType | None) -> None:
+        nonlocal asked
+        if asked:
+            raise KeyboardInterrupt
+        asked = True
+        box.interrupt()
+
+    before = signal.signal(signal.SIGINT, on_signal)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def _ending() -> Iterator[None]:
+    """Clean up when asked to end, too."""
+
+    def on_signal(number: int, frame: FrameType | None) -> None:
+        sys.exit(128 + number)
+
+    before = {number: signal.signal(number, on_signal) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+# -- what comes in --------------------------------------------------------------------------------------------------
+
+
+def read_code(script: str | None, code: str | None) -> tuple[str, str | None]:
+    """The code to run, and the name that tracebacks call it by if it has one."""
+    if (script is None) == (code is None):
+        both = (
+            "give a script or -c CODE, not both"
+            if code is not None
+            else "what shall I run? Give a script, - or -c CODE"
+        )
+        raise InvalidRequest(f"{both}; see belljar run --help")
+    if code is not None:
+        return code, None
+    assert script is not None
+    if script == "-":
+        return _decode(sys.stdin.buffer.read(), "<stdin>"), "<stdin>"
+    with _open(Input(script, script)) as file:
+        return _decode(file.read(), script), script
+
+
+def _decode(data: bytes, name: str) -> str:
+    """Python source, by the encoding it says it has."""
+    import io
+    import tokenize
+
+    try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+        return data.decode(encoding)
+    except (SyntaxError, UnicodeDecodeError) as error:
+        raise InvalidRequest(f"script: {name} is not Python source: {error}; save it as UTF-8") from None
+
+
+def parse_files(given: list[str]) -> list[Input]:
+    """PATH or PATH=NAME; a path that is there as it stands is never cut."""
+    found: dict[str, Input] = {}
+    for text in given:
+        path, equals, name = text.rpartition("=")
+        if not equals or os.path.lexists(text):
+            path, name = text, ""
+        name = name or os.path.basename(os.path.normpath(path))
+        if name in found:
+            other = found[name].path
+            raise InvalidRequest(f"--file: {path!r} and {other!r} would both be {name!r}; write --file PATH=NAME")
+        found[name] = Input(path, name)
+    return list(found.values())
+
+
+def _open(one: Input) -> BinaryIO:
+    try:
+        return open(one.path, "rb")
+    except FileNotFoundError:
+        raise NotFound(f"{one.path!r}: there is no such file") from None
+    except IsADirectoryError:
+        raise InvalidRequest(f"{one.path!r} is a directory; name the files in it, or pack it first") from None
+    except (OSError, ValueError) as error:
+        raise InvalidRequest(f"{one.path!r} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+
+
+def _make_directory(path: Path) -> None:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InvalidRequest(f"--out: {str(path)!r} cannot be made: {error.strerror}; name a directory") from None
+    if not os.access(path, os.W_OK | os.X_OK):
+        raise InvalidRequest(f"--out: {str(path)!r} cannot be written to; name a directory of yours")

@@ -1,0 +1,88 @@
+"""`belljar doctor`: the report, the proof, and the attacks as they are told."""
+
+import json
+
+import pytest
+from tests.cli.conftest import ELSEWHERE, Command
+
+STUB = """
+import sys, types
+from collections import namedtuple
+module = types.ModuleType("belljar.sandbox.local.attacks")
+Attack, Verdict = namedtuple("Attack", "name goal code"), namedtuple("Verdict", "attack held detail")
+
+def run_attacks(source):
+    yield Verdict(Attack("passwords", "read /etc/shadow", ""), True, "no such file")
+    yield Verdict(Attack("network", "reach a host", ""), {held}, "it answered")
+
+module.run_attacks = run_attacks
+sys.modules[module.__name__] = module
+from belljar.cli import main
+sys.exit(main())
+"""
+
+
+def test_the_report(belljar: Command) -> None:
+    ran = belljar("doctor")
+    assert (ran.returncode, ran.stderr) == (0, "")
+    for part in ("ok       platform", "fresh /proc", "limits are kept by", "tmpfs of fixed size", "1 + 1 = 2 in "):
+        assert part in ran.stdout
+    assert ran.stdout.splitlines()[-1].startswith("The wall is the Linux kernel")
+
+
+def test_the_report_as_data(belljar: Command) -> None:
+    ran = belljar("doctor", "--json")
+    told = json.loads(ran.stdout)
+    assert ran.returncode == 0
+    assert told.keys() == {"level", "checks", "rungs", "proof", "boundary"}
+    assert (told["level"], told["proof"]["ok"]) == ("full", True)
+    assert told["checks"][0].keys() == {"name", "ok", "detail", "remedy", "needed"}
+    assert told["rungs"][0].keys() == {"limit", "keeper", "hard"}
+    assert told["proof"].keys() == {"ok", "start_ms", "cell_ms", "end_ms"}
+
+
+@pytest.mark.parametrize(("platform", "remedy"), [("darwin", "limactl start"), ("win32", "wsl --install")])
+def test_elsewhere(belljar: Command, platform: str, remedy: str) -> None:
+    start = ELSEWHERE.format(platform=platform) + "from belljar.cli import main\nsys.exit(main())"
+    ran = belljar.python(start, "doctor")
+    assert (ran.returncode, ran.stderr) == (1, "")
+    assert remedy in ran.stdout
+    assert "There is no weaker mode" in ran.stdout
+    ran = belljar.python(start, "doctor", "--json")
+    assert (ran.returncode, json.loads(ran.stdout)["level"]) == (1, "refused")
+    ran = belljar.python(start, "doctor", "--attack")
+    assert ran.returncode == 3
+    assert remedy in ran.stderr
+
+
+def test_a_host_that_lacks_something(belljar: Command) -> None:
+    code = """
+import sys
+from belljar.sandbox.local import probe
+from belljar.sandbox.local.diagnosis import Facts
+probe.gather = lambda: Facts(tries={"user namespace": "Operation not permitted"}, container="docker")
+from belljar.cli import main
+sys.exit(main())
+"""
+    ran = belljar.python(code, "doctor")
+    assert ran.returncode == 1
+    assert "MISSING  namespaces" in ran.stdout
+    assert "docker run --security-opt seccomp=unconfined" in ran.stdout
+    assert "Refused: this host cannot confine code. Missing: namespaces. " in ran.stdout
+
+
+def test_attacks_that_are_held_off(belljar: Command) -> None:
+    ran = belljar.python(STUB.format(held=True), "doctor", "--attack")
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert "held    passwords: read /etc/shadow; no such file\n" in ran.stdout
+    assert "2 attacks: 2 held off, 0 got through." in ran.stdout
+
+
+def test_an_attack_that_gets_through(belljar: Command) -> None:
+    ran = belljar.python(STUB.format(held=False), "doctor", "--attack")
+    assert ran.returncode == 1
+    assert "BROKEN  network: reach a host; it answered\n" in ran.stdout
+    ran = belljar.python(STUB.format(held=False), "doctor", "--attack", "--json")
+    *tries, summary = [json.loads(line) for line in ran.stdout.splitlines()]
+    assert (ran.returncode, summary) == (1, {"held": 1, "broken": 1})
+    assert tries[1] == {"attack": "network", "goal": "reach a host", "held": False, "detail": "it answered"}
