@@ -21,20 +21,20 @@ _FETCH = re.compile(
 )
 
 
-class _Wrong(Exception):
+class Wrong(Exception):
     """What the value should have been."""
 
 
 def _text(value: object) -> str:
     if not isinstance(value, str) or not value.strip():
-        raise _Wrong("a text that is not empty")
+        raise Wrong("a text that is not empty")
     return value
 
 
 def _path(value: object) -> Path:
     path = Path(os.path.expanduser(value if isinstance(value, Path) else _text(value)))
     if not path.is_absolute():
-        raise _Wrong("an absolute path, or one that starts with ~")
+        raise Wrong("an absolute path, or one that starts with ~")
     return path
 
 
@@ -43,7 +43,7 @@ def _whole(least: int) -> Callable[[object], int]:
         if isinstance(value, str) and re.fullmatch(r"\d{1,15}", value.strip()):
             value = int(value)
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            raise _Wrong(f"a whole number, {least} or more")
+            raise Wrong(f"a whole number, {least} or more")
         return value
 
     return read
@@ -56,7 +56,7 @@ def _seconds(value: object) -> float:
         except ValueError:
             value = None
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e9:
-        raise _Wrong("a number of seconds above 0")
+        raise Wrong("a number of seconds above 0")
     return float(value)
 
 
@@ -65,11 +65,11 @@ def _seconds_or_none(value: object) -> float | None:
         return None
     try:
         return _seconds(value)
-    except _Wrong as wrong:
-        raise _Wrong(f"{wrong}, or none") from None
+    except Wrong as wrong:
+        raise Wrong(f"{wrong}, or none") from None
 
 
-def _bytes(value: object) -> int:
+def size(value: object) -> int:
     """A number of bytes, from a number or text such as "512m" or "4g"."""
     if isinstance(value, int) and not isinstance(value, bool) and value > 0:
         return value
@@ -80,13 +80,13 @@ def _bytes(value: object) -> int:
     )
     count = int(float(found[1]) * _UNITS.get(found[2], 1)) if found else 0
     if count < 1:
-        raise _Wrong('a size: bytes, or a number with k, m or g such as "512m"')
+        raise Wrong('a size: bytes, or a number with k, m or g such as "512m"')
     return count
 
 
 def _size(value: object) -> str:
     """A size as it was written: it is said back to people."""
-    _bytes(value)
+    size(value)
     return str(value)
 
 
@@ -95,7 +95,7 @@ def _switch(value: object) -> bool:
         return value
     words = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
     if not isinstance(value, str) or value.strip().lower() not in words:
-        raise _Wrong("true or false")
+        raise Wrong("true or false")
     return words[value.strip().lower()]
 
 
@@ -103,7 +103,7 @@ def _names(value: object) -> tuple[str, ...]:
     if isinstance(value, str):  # an environment variable: separated as the shell separates
         return tuple(value.replace(",", " ").split())
     if not isinstance(value, list | tuple) or not all(isinstance(item, str) for item in value):
-        raise _Wrong("a list of texts")
+        raise Wrong("a list of texts")
     return tuple(value)
 
 
@@ -142,7 +142,7 @@ class Settings:
     """Ignore packages published after this date, RFC 3339."""
     requirements_count: int = _setting(50, _whole(1))
     """Requirements of one sandbox."""
-    requirements_size: int = _setting(1 << 30, _bytes)
+    requirements_size: int = _setting(1 << 30, size)
     """Bytes of the requirements of one sandbox, unpacked."""
     requirements_timeout: float = _setting(120.0, _seconds)
     """Seconds that fetching them may take."""
@@ -190,7 +190,7 @@ def _read(name: str, value: object, origin: str) -> object:
         raise BadSettings(f"{name}: there is no such setting ({origin}); {remedy}")
     try:
         return _READERS[name](value)
-    except _Wrong as wrong:
+    except Wrong as wrong:
         shown = "the value" if name in _SECRETS else f"{value!r}"
         raise BadSettings(f"{name}: {shown} is not {wrong} ({origin}); change it or leave it out") from None
 

@@ -47,7 +47,9 @@ class Limits:
     output: int = MIB
     """Text kept of one cell; more goes to a log file in the workspace."""
     output_total: int = GIB
-    """Text after which a cell is stopped."""
+    """Text and displays after which a cell is stopped."""
+    display: int = 64 * MIB
+    """Displays of one cell: figures, tables, results."""
     grace: float = 2.0
     """Seconds between the first interrupt and the kill."""
 

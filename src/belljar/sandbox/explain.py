@@ -39,7 +39,8 @@ def over(reason: Reason, limits: Limits, *, kept: bool, seconds: float) -> Exit:
         "memory": f"used more than the {size(limits.memory)} of memory it may have (files under /mnt/data and /tmp "
         "count). Work on smaller pieces, or ask for a larger memory tier.",
         "cpu": f"used more than {limits.cpu_time or 0:g} s of processor time. Do less in one cell, or ask for more.",
-        "output": f"printed more than {size(limits.output_total)}. Print less, or write to a file under /mnt/data.",
+        "output": f"printed more than {size(limits.output_total)} or displayed more than "
+        f"{size(min(limits.display, limits.output_total))}. Show less, or write to files under /mnt/data.",
     }
     state = "The variables are kept." if kept else _LOST_STATE
     text = f"Killed: the code {what.get(reason, 'was stopped.')} {state}"
@@ -84,10 +85,11 @@ def lost(why: str, *, seconds: float) -> Exit:
 
 def raised(error: Error, limits: Limits, *, code: int | None, note: str, seconds: float) -> Exit:
     """A Python exception, with the limit behind it where there is one."""
-    text = " ".join(
-        part for part in (f"{error.type}: {_first_line(error.message)}", note, _limit(error, limits)) if part
-    )
-    return Exit("raised", text, error=error, code=code, seconds=seconds)
+    what = f"{error.type}: {_first_line(error.message)}".removesuffix(": ")
+    more = note or _limit(error, limits)
+    if more:
+        what += f" {more}" if what.endswith((".", "!", "?", "…")) else f". {more}"
+    return Exit("raised", what, error=error, code=code, seconds=seconds)
 
 
 def _first_line(message: str) -> str:
@@ -112,8 +114,6 @@ def _limit(error: Error, limits: Limits) -> str:
         ),
     )
     seen = f"{error.type}: {error.message}"
-    if error.type == "MemoryError" or "Unable to allocate" in error.message:
-        return f"The memory limit is {size(limits.memory)}."
     if error.type == "PermissionError" and "Errno 1]" in seen:
         return "The jail does not allow this system call."
     return next((hint for pattern, hint in hints if re.search(pattern, seen)), "")

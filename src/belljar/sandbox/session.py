@@ -7,28 +7,19 @@ from contextlib import AbstractAsyncContextManager, aclosing
 from types import TracebackType
 from typing import Self
 
+from belljar.config import Wrong, size
 from belljar.errors import InvalidRequest, Lost
-from belljar.sandbox.base import GIB, KIB, MIB, TIERS, Cell, Limits, Sandbox, SandboxSource, Spec, Workspace
+from belljar.sandbox.base import MIB, TIERS, Cell, Limits, Sandbox, SandboxSource, Spec, Workspace
 from belljar.sandbox.default import default_source
 from belljar.sandbox.outputs import Output, Run, fold
-
-_UNITS = {"k": KIB, "m": MIB, "g": GIB}
 
 
 def parse_size(value: int | str, *, name: str) -> int:
     """Bytes, from a number or text such as "512m" or "4g"."""
-    if isinstance(value, int):
-        count = value
-    else:
-        text = value.strip().lower().removesuffix("ib").removesuffix("b")
-        number, unit = (text[:-1], _UNITS[text[-1]]) if text[-1:] in _UNITS else (text, 1)
-        try:
-            count = int(float(number) * unit)
-        except (ValueError, OverflowError):
-            count = 0
-    if count < 1:
-        raise InvalidRequest(f"{name}: {value!r} is not a size; write bytes or a number with k, m or g", param=name)
-    return count
+    try:
+        return size(value)
+    except Wrong as error:
+        raise InvalidRequest(f"{name}: {value!r} is not {error}", param=name) from None
 
 
 def make_spec(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import builtins
-import io
 import errno
+import io
 import os
 import signal
 import socket

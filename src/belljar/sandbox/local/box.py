@@ -36,6 +36,8 @@ _START = 20.0
 """Seconds a sandbox may take to come up before we call it refused."""
 _TICK = 0.25
 """How often a running cell is looked at when nothing happens."""
+_DISPLAY_COST = 1024
+"""Bytes that a display counts for beyond its own: a tiny one is still an object to everyone who handles it."""
 _MOMENT = 0.2
 """How long an interpreter that went silent may take to be reported dead."""
 
@@ -212,7 +214,7 @@ class Box:
             case {"init": _}:
                 self._init = fds.pop()
             case {"made": _}:
-                owner = self._uid if os.geteuid() == 0 else None
+                owner = self._uid if self._jail.own_users else None
                 self._files = Files(fds.pop(), owner=owner, quota=self.limits.disk)
         messages.close_all(fds)
         return message
@@ -374,6 +376,7 @@ class _Turn:
         self._stop_at = 0.0
         self._next_signal = 0.0
         self._killed = False
+        self._shown = 0
         self._deaf_since: float | None = None
         self._cut_off = False
         self._cpu_before: float | None = None
@@ -443,6 +446,9 @@ class _Turn:
         try:
             for kind, payload in self._interpreter.read_frames():
                 if kind in (frames.DISPLAY, frames.RESULT):
+                    self._shown += len(payload) + _DISPLAY_COST
+                    if self._too_much():
+                        continue
                     bundle = frames.decode_bundle(payload)
                     yield Result(bundle) if kind == frames.RESULT else Display(bundle)
                 elif kind == frames.DONE:
@@ -471,7 +477,7 @@ class _Turn:
                 self._next_signal = now + self._limits.grace / 5  # the first has been sent by whoever asked
             elif self._timeout is not None and now >= self._started + self._timeout:
                 self._begin_stop("timed_out", now)
-            elif self._text.total > self._limits.output_total:
+            elif self._too_much():
                 self._begin_stop("output", now)
             else:
                 self._ask_usage(now)
@@ -487,6 +493,11 @@ class _Turn:
                 # Once may hit a moment in which nobody listens, or an `except` that goes on.
                 self._box._signal(signal.SIGINT)
                 self._next_signal = now + self._limits.grace / 5
+
+    def _too_much(self) -> bool:
+        """Text goes to a log beyond its cap; displays are held by whoever listens, so they have a cap of their own."""
+        limits = self._limits
+        return self._shown > limits.display or self._text.total + self._shown > limits.output_total
 
     def _begin_stop(self, why: str, now: float) -> None:
         self._stop, self._stop_at, self._next_signal = why, now, now

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import fcntl
 import os
 import platform
@@ -160,12 +161,26 @@ def no_new_privileges() -> None:
 def drop_capabilities() -> None:
     """Bounding, ambient, inheritable, permitted, effective: all empty."""
     for capability in range(64):
-        if _libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0) < 0:
+        try:
+            prctl(_PR_CAPBSET_DROP, capability)
+        except OSError as error:
+            if error.errno != errno.EINVAL:
+                raise
             break  # past the last one this kernel knows
     prctl(_PR_CAP_AMBIENT, 4)  # PR_CAP_AMBIENT_CLEAR_ALL
     header = struct.pack("Ii", 0x20080522, 0)
     data = bytes(24)
     _syscall("capset", _CAPSET, ctypes.c_char_p(header), ctypes.c_char_p(data))
+
+
+CAP_CHOWN, CAP_DAC_OVERRIDE, CAP_KILL, CAP_SETGID, CAP_SETUID, CAP_SYS_PTRACE, CAP_SYS_ADMIN = 0, 1, 5, 6, 7, 19, 21
+
+
+def capable(*capabilities: int) -> bool:
+    """Whether this process has all of these now."""
+    with open("/proc/self/status") as file:
+        mask = next(int(line.split()[1], 16) for line in file if line.startswith("CapEff:"))
+    return all(mask >> capability & 1 for capability in capabilities)
 
 
 def install_filter(program: bytes) -> None:

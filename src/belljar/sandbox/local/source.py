@@ -6,7 +6,6 @@ import asyncio
 import collections
 import contextlib
 import itertools
-import os
 import resource
 import threading
 from collections.abc import AsyncIterator, Iterator
@@ -229,7 +228,7 @@ class LocalSource:
 
     def next_uid(self) -> int:
         """As root every sandbox has a user of its own; otherwise all are us."""
-        if os.geteuid() != 0:
+        if self._jail is None or not self._jail.own_users:
             return 0  # root of the jail's own user namespace, which is us outside
         return probe.first_uid() + next(self._uids) % 50_000
 
