@@ -16,6 +16,7 @@ from types import ModuleType
 from typing import Any
 
 from . import figures, frames, hints, originals, standins, tracebacks
+from .blas import Blas
 from .cell import Compiler, filename, remember
 from .channel import Channel
 from .display import Screen
@@ -74,6 +75,7 @@ class Guest:
         self._magics = Magics(self._hints, self._streams.flush)
         self._runner = Runner(self._interrupts)
         self._compiler = Compiler()
+        self._blas = Blas()
         self._name = ""
         self._source = ""
         self._install()
@@ -108,7 +110,8 @@ class Guest:
             workdir=settings.get("workdir", "/mnt/data"),
             memory=settings.get("memory", 0),
         )
-        _start_afresh(settings.get("threads"))
+        self._blas.know(settings.get("threads", 1))
+        _start_afresh()
         os.register_at_fork(after_in_child=self._channel.close)
 
     def _answer(self, request: Mapping[str, object]) -> None:
@@ -171,6 +174,7 @@ class Guest:
         cell = self._compiler.compile(source, name)
         if "asyncio" in source:
             self._runner.provide_loop()
+        self._blas.prepare(source)
         try:
             value = self._runner.run(cell)
             if value is not None:
@@ -269,15 +273,8 @@ def _rehearse(pandas: Any) -> None:
             value._repr_html_()
 
 
-def _start_afresh(threads: object) -> None:
-    """Undo what a fork shares with its siblings: numpy's global generator, and BLAS threads for the whole machine."""
+def _start_afresh() -> None:
+    """Undo what a fork shares with its siblings: numpy's global generator."""
     numpy_random = sys.modules.get("numpy.random")
     if numpy_random is not None:
         numpy_random.seed()
-    if isinstance(threads, int) and "numpy" in sys.modules:
-        try:
-            from threadpoolctl import threadpool_limits
-
-            threadpool_limits(limits=threads)
-        except ImportError:
-            pass

@@ -15,6 +15,7 @@ import secrets
 import select
 import signal
 import socket
+import termios
 import time
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
@@ -161,7 +162,7 @@ class Box:
                 processes=limits.processes,
                 address_space=None if self._group else limits.memory,
             ),
-            settings={"memory": limits.memory, "paths": list(self._paths)},
+            settings={"memory": limits.memory, "paths": list(self._paths), "threads": _threads(limits)},
         )
         try:
             self._jail.create(request, [first, *interpreter.theirs, *cgroups])
@@ -214,7 +215,7 @@ class Box:
             case {"init": _}:
                 self._init = fds.pop()
             case {"made": _}:
-                owner = self._uid if self._jail.own_users else None
+                owner = self._uid if self._jail.first_uid is not None else None
                 self._files = Files(fds.pop(), owner=owner, quota=self.limits.disk)
         messages.close_all(fds)
         return message
@@ -298,6 +299,12 @@ class Box:
             yield from _Turn(self, cell, self._cells).steps()
         finally:
             self._running = False
+
+
+def _threads(limits: Limits) -> int:
+    """How many threads linear algebra may use; past eight they mostly get in each other's way."""
+    processors = len(os.sched_getaffinity(0))
+    return max(1, min(8, processors, int(limits.cpus or processors)))
 
 
 class _Interpreter:
@@ -641,6 +648,8 @@ class _Text:
     def _spill(self, fd: int) -> bool:
         """Move what is in the pipe to the log without looking at it; False when the pipe is empty."""
         if self._log is None:
+            if not any(fcntl.ioctl(fd, termios.FIONREAD, bytes(4))):
+                return False  # exactly at the cap, and nothing more yet
             self._open_log()
         assert self._log is not None
         target = self._log

@@ -10,8 +10,6 @@ from typing import Literal
 MACHINES = ("x86_64", "aarch64")
 OLDEST = (5, 12)
 PER_NAMESPACE = (5, 14)
-USERS = 50_001
-"""As root each sandbox gets a user of its own, out of so many."""
 
 ELSEWHERE = {
     "darwin": (
@@ -82,9 +80,7 @@ class Facts:
     distribution: str = ""
     container: str = ""
     """docker, podman, kubernetes, lxc or container; empty on a host of its own."""
-    root: bool = False
-    mapped_users: int = 1 << 32
-    """How many users there are here; few in a user namespace."""
+    own_users: bool = False
     max_user_namespaces: int | None = None
     userns_clone: int | None = None
     """Debian's switch kernel.unprivileged_userns_clone."""
@@ -186,10 +182,8 @@ def _kernel(facts: Facts) -> Check:
 
 
 def _user(facts: Facts) -> Check:
-    if facts.root and facts.mapped_users < USERS:
-        remedy = "run as the ordinary user you are outside of it, or map more users (unshare --map-auto, /etc/subuid)"
-        return Check("user", False, f"root of a user namespace with {facts.mapped_users} users in it", remedy)
-    return Check("user", True, "root" if facts.root else "an ordinary user")
+    ours = "each sandbox has a user of its own" if facts.own_users else "sandboxes run as you, in user namespaces"
+    return Check("user", True, ours)
 
 
 def _wall(facts: Facts, name: str, fine: str, remedy: str) -> Check:
@@ -202,7 +196,7 @@ def _wall(facts: Facts, name: str, fine: str, remedy: str) -> Check:
 
 def _namespaces(facts: Facts) -> Check:
     for step in ("user namespace", "process namespace", "other namespaces"):
-        if facts.root and step == "user namespace":
+        if facts.own_users and step == "user namespace":
             continue
         if step not in facts.tries:
             return Check("namespaces", False, "could not be tried", "look at what `belljar doctor` prints above")
@@ -210,7 +204,7 @@ def _namespaces(facts: Facts) -> Check:
         if error is not None:
             return Check("namespaces", False, f"{step}: {error}", _namespace_remedy(facts))
     return Check(
-        "namespaces", True, "process, mount, network, ipc, uts" + ("" if facts.root else ", in a user namespace")
+        "namespaces", True, "process, mount, network, ipc, uts" + ("" if facts.own_users else ", in a user namespace")
     )
 
 
@@ -221,7 +215,7 @@ def _namespace_remedy(facts: Facts) -> str:
             "sudo sysctl -w user.max_user_namespaces=15000\n"
             "echo user.max_user_namespaces=15000 | sudo tee /etc/sysctl.d/90-belljar.conf   # to keep it so"
         )
-    if facts.userns_clone == 0 and not facts.root:
+    if facts.userns_clone == 0 and not facts.own_users:
         return (
             "user namespaces are root's only (Debian's kernel.unprivileged_userns_clone = 0); switch them on:\n"
             "sudo sysctl -w kernel.unprivileged_userns_clone=1\n"
@@ -229,15 +223,13 @@ def _namespace_remedy(facts: Facts) -> str:
         )
     if facts.container:
         return _container_remedy(facts)
-    if facts.apparmor_userns and not facts.root:
+    if facts.apparmor_userns and not facts.own_users:
         return _ubuntu_remedy(facts)
-    if facts.root:
-        return "this root lacks the capability CAP_SYS_ADMIN; run as an ordinary user, or give it"
     return "use a kernel with CONFIG_USER_NS, and check that no security policy forbids user namespaces to this program"
 
 
 def _mount_remedy(facts: Facts) -> str:
-    if facts.apparmor_userns and not facts.root and not facts.container:
+    if facts.apparmor_userns and not facts.own_users and not facts.container:
         return _ubuntu_remedy(facts)
     if facts.container:
         return _container_remedy(facts)
@@ -265,31 +257,27 @@ def _ubuntu_remedy(facts: Facts) -> str:
 
 
 def _container_remedy(facts: Facts) -> str:
-    """The least a container must be given; as root it also needs CAP_SYS_ADMIN, as a user no capability at all."""
+    """The least a container must be given; no capability is among it."""
     if facts.container == "kubernetes":
         lines = [
             "the pod's own walls forbid it. Give the container this securityContext (and the pod hostUsers: false, "
             "which procMount wants), or use a sandbox server elsewhere:",
             "securityContext: {procMount: Unmasked, seccompProfile: {type: Unconfined}, "
             "appArmorProfile: {type: Unconfined}, "
-            + ("capabilities: {add: [SYS_ADMIN]}}" if facts.root else "runAsUser: 1000}"),
+            "allowPrivilegeEscalation: false}",
         ]
         return "\n".join(lines)
     if facts.container == "podman":
         flags = "--security-opt seccomp=unconfined --security-opt apparmor=unconfined --security-opt unmask=ALL"
-        return f"the container's own walls forbid it. Start it with:\npodman run {flags}{_rights(facts)} …"
+        return f"the container's own walls forbid it. Start it with:\npodman run {flags} …"
     if facts.container == "docker":
         flags = (
             "--security-opt seccomp=unconfined --security-opt apparmor=unconfined --security-opt systempaths=unconfined"
         )
-        return f"the container's own walls forbid it. Start it with:\ndocker run {flags}{_rights(facts)} …"
+        return f"the container's own walls forbid it. Start it with:\ndocker run {flags} …"
     if facts.container == "lxc":
         return "the container's own walls forbid it. On its host:\nlxc config set <name> security.nesting true"
     return "the container's own walls forbid it; allow unshare, mount and pivot_root, and leave /proc unmasked"
-
-
-def _rights(facts: Facts) -> str:
-    return " --cap-add SYS_ADMIN" if facts.root else ""
 
 
 def _openat2(facts: Facts) -> Check:
@@ -312,7 +300,7 @@ def _cgroup(facts: Facts) -> Check:
         return Check("cgroup", True, detail, needed=False)
     if facts.container:
         remedy = "let the container have a writable cgroup (Docker: --cgroupns private and a writable /sys/fs/cgroup)"
-    elif facts.root:
+    elif facts.own_users:
         remedy = "mount the cgroup hierarchy: sudo mount -t cgroup2 none /sys/fs/cgroup"
     else:
         remedy = "run it in a unit with rights over its own group: systemd-run --user --scope -p Delegate=yes belljar …"
@@ -350,7 +338,7 @@ def _rungs(facts: Facts) -> tuple[Rung, ...]:
         cpus = Rung("cpus", name, hard=True)
     else:
         cpus = Rung("cpus", "nobody: it needs a cgroup with the cpu controller", hard=False)
-    own = facts.root or version(facts.release) >= PER_NAMESPACE
+    own = facts.own_users or version(facts.release) >= PER_NAMESPACE
     counted = "in the sandbox's own user namespace" if own else "together with all other processes of this user"
     return (
         memory,

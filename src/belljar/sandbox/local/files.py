@@ -16,7 +16,7 @@ import stat
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
-from belljar.errors import InvalidRequest, NotFound, TooLarge, WorkspaceSecurityError
+from belljar.errors import InvalidRequest, Lost, NotFound, TooLarge, WorkspaceSecurityError
 from belljar.sandbox.base import MIB, Content, FileInfo, Readable
 from belljar.sandbox.local import linux
 from belljar.sandbox.outputs import FileChanged
@@ -58,6 +58,12 @@ def clean_name(name: str) -> str:
         raise WorkspaceSecurityError(
             f"name: {name!r} does not name a file under /mnt/data; use a relative path without '..'"
         )
+    try:
+        os.fsencode(plain)
+    except UnicodeEncodeError:
+        raise InvalidRequest(
+            f"name: {name!r} has a lone surrogate, which no file name can hold", param="name"
+        ) from None
     if any(len(os.fsencode(part)) > 255 for part in parts) or len(os.fsencode(plain)) > 4000:
         raise InvalidRequest(
             f"name: {name[:80]!r}… is too long; 255 bytes a part and 4000 in all are the most", param="name"
@@ -74,11 +80,10 @@ class Files:
         self._owner = owner
         self._quota = quota
         self._known: dict[str, Stamp] = {}
-        self._top = self._open(".", os.O_RDONLY | os.O_DIRECTORY)
 
     def close(self) -> None:
-        os.close(self._top)
-        os.close(self._directory)
+        directory, self._directory = self._directory, -1  # the number may soon be another directory's
+        os.close(directory)
 
     def write(self, name: str, content: Content) -> FileInfo:
         """Put a file in place, whole or not at all."""
@@ -184,7 +189,8 @@ class Files:
         while folders:
             folder = folders.pop()
             try:
-                fd = self._open(folder, os.O_RDONLY | os.O_DIRECTORY) if folder else self._top
+                # Afresh each time, also the top: a shared descriptor has one position, and two threads may look.
+                fd = self._open(folder or ".", os.O_RDONLY | os.O_DIRECTORY)
             except (NotFound, WorkspaceSecurityError, InvalidRequest):
                 continue  # gone, closed to us, or deeper than a path can name
             try:
@@ -197,8 +203,7 @@ class Files:
                             with contextlib.suppress(OSError):
                                 yield path, entry.stat(follow_symlinks=False)
             finally:
-                if folder:
-                    os.close(fd)
+                os.close(fd)
 
     def _make_directories(self, path: str) -> int:
         """The directory, made if need be; an open descriptor."""
@@ -235,6 +240,8 @@ class Files:
         if not isinstance(error, OSError):
             return error
         match error.errno:
+            case errno.EBADF:
+                return Lost("the sandbox is closed")
             case errno.ENOENT:
                 return NotFound(f"name: there is no {name!r} under /mnt/data")
             case errno.ENOSPC | errno.EDQUOT:

@@ -10,11 +10,13 @@ import contextlib
 import os
 import signal
 import socket
+from collections.abc import Iterable
 
 from belljar.sandbox.local import confine, linux, messages, root
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
+_EMPTY = "/etc/resolv.conf"
 _NO_SETUID = linux.MS_NOSUID | linux.MS_NODEV
 
 
@@ -53,6 +55,7 @@ def _namespaces() -> None:
 def _mounts(request: messages.Create) -> None:
     uid, disk, scratch = request["uid"], request["disk"], request["scratch"]
     linux.mount("proc", "/proc", "proc", _NO_SETUID | linux.MS_NOEXEC)
+    _hide(("keys", "key-users", "cmdline"))
     _bound_ipc(scratch)
     linux.mount("tmpfs", "/tmp", "tmpfs", _NO_SETUID, data=f"size={scratch},nr_inodes=32k,mode=1777")
     linux.mount("tmpfs", "/dev/shm", "tmpfs", _NO_SETUID, data=f"size={scratch},nr_inodes=8k,mode=1777")
@@ -60,6 +63,13 @@ def _mounts(request: messages.Create) -> None:
         "tmpfs", "/mnt/data", "tmpfs", _NO_SETUID, data=f"size={disk},nr_inodes=64k,mode=700,uid={uid},gid={uid}"
     )
     _show_fonts(uid)
+
+
+def _hide(names: Iterable[str]) -> None:
+    """Empty what /proc tells of the host whoever asks: its user's keys, how its kernel was started."""
+    for name in names:
+        if os.path.exists(f"/proc/{name}"):
+            linux.mount(_EMPTY, f"/proc/{name}", None, linux.MS_BIND)
 
 
 def _bound_ipc(scratch: int) -> None:

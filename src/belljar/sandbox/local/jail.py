@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from belljar.errors import CannotConfine, Lost, Refused
-from belljar.sandbox.local import linux, messages, root
+from belljar.sandbox.local import messages, root, users
 from belljar.sandbox.local.cgroups import Groups
 
 _BOOT = "import sys; sys.path.insert(0, {path!r}); from belljar.sandbox.local.launcher import main; main()"
@@ -68,20 +68,6 @@ def python_home() -> root.PythonHome:
     )
 
 
-def has_own_users() -> bool:
-    """Whether sandboxes can have users of their own. Root in a container often lacks the rights; then all are us."""
-    needed = (
-        linux.CAP_CHOWN,
-        linux.CAP_DAC_OVERRIDE,
-        linux.CAP_KILL,
-        linux.CAP_SETGID,
-        linux.CAP_SETUID,
-        linux.CAP_SYS_PTRACE,
-        linux.CAP_SYS_ADMIN,
-    )
-    return os.geteuid() == 0 and linux.capable(*needed)
-
-
 def code_directory() -> str:
     """The directory that holds the belljar package."""
     return str(Path(__file__).resolve().parents[3])
@@ -93,7 +79,7 @@ class Jail:
     def __init__(self, groups: Groups, *, layers: str | None = None, fonts: str | None = None) -> None:
         self.groups = groups
         self._plan = root.plan(python_home(), code=code_directory(), layers=layers, fonts=fonts)
-        self.own_users = has_own_users()
+        self.first_uid = users.first_own()
         self._lock = threading.Lock()
         self._zygotes: dict[str, str] = {}
         self._started = 0
@@ -131,7 +117,7 @@ class Jail:
         variables = {**ZYGOTE_VARIABLES, **self._plan["environment"]}
         request = {
             "plan": self._plan,
-            "user_namespace": not self.own_users,
+            "user_namespace": self.first_uid is None,
             "cgroups": [str(path) for path in self.groups.directories],
             "variables": variables,
         }

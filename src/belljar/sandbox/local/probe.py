@@ -20,7 +20,7 @@ from belljar.errors import CannotConfine
 from belljar.sandbox.local import diagnosis
 from belljar.sandbox.local.diagnosis import Check, Facts, Report, Rung
 
-__all__ = ["Check", "Facts", "Report", "Rung", "check_platform", "first_uid", "gather", "probe", "remedy"]
+__all__ = ["Check", "Facts", "Report", "Rung", "check_platform", "gather", "probe", "remedy"]
 
 _BOOT = "import sys; sys.path.insert(0, {path!r}); from belljar.sandbox.local.tries import main; main({uid})"
 _CGROUP_MARKS = {"kubepods": "kubernetes", "docker": "docker", "libpod": "podman", "lxc": "lxc"}
@@ -52,6 +52,8 @@ def gather() -> Facts:
         return Facts(platform=sys.platform, machine=platform.machine(), release=release)
     import resource
 
+    from belljar.sandbox.local import users
+
     tried = _try_all()
     group = json.loads(tried.pop("cgroup", None) or '{"kind": "none", "cpu": false, "why": "could not be tried"}')
     landlock = int(tried.pop("landlock", None) or 0)
@@ -62,8 +64,7 @@ def gather() -> Facts:
         release=release,
         distribution=_distribution(),
         container=_container(),
-        root=os.geteuid() == 0,
-        mapped_users=_mapped_users(),
+        own_users=users.first_own() is not None,
         max_user_namespaces=_number("/proc/sys/user/max_user_namespaces"),
         userns_clone=_number("/proc/sys/kernel/unprivileged_userns_clone"),
         apparmor_userns=_number("/proc/sys/kernel/apparmor_restrict_unprivileged_userns"),
@@ -83,8 +84,10 @@ def gather() -> Facts:
 
 def _try_all() -> dict[str, str | None]:
     """Run `tries` bare, as the launcher is run, and read its answers up to where it came."""
+    from belljar.sandbox.local import users
+
     code = str(Path(__file__).resolve().parents[3])
-    uid = first_uid() if os.geteuid() == 0 else 0
+    uid = users.first_own() or 0
     command = [sys.executable, "-I", "-S", "-c", _BOOT.format(path=code, uid=uid)]
     try:
         ran = subprocess.run(
@@ -148,26 +151,15 @@ def _process_limit(own: int | None) -> int | None:
     return min(limits, default=None)
 
 
-def _mapped_users() -> int:
-    return sum(int(line.split()[2]) for line in Path("/proc/self/uid_map").read_text().splitlines())
-
-
 def _python_problem() -> str:
     """As root a sandbox has a user of its own, who must be able to read Python and its packages."""
     base, executable = os.path.realpath(sys.base_prefix), os.path.realpath(sys.executable)
     if os.path.relpath(executable, base).startswith(".."):
         return f"{executable} is not inside its own prefix {base}"
-    if os.geteuid() == 0:
+    from belljar.sandbox.local import users
+
+    if users.first_own() is not None:
         for path in (base, sys.prefix):
             if os.stat(path).st_mode & 0o005 != 0o005:
                 return f"{path} is closed to other users"
     return ""
-
-
-def first_uid() -> int:
-    """The first of the uids that sandboxes get when we are root: far from people's, but mapped here."""
-    for line in Path("/proc/self/uid_map").read_text().splitlines():
-        inside, _, count = (int(part) for part in line.split())
-        if inside <= 200_000 and inside + count >= 260_000:
-            return 200_000
-    return 1

@@ -63,7 +63,7 @@ NEW_NAMESPACES = 0x7E020000
 SOCKET_FAMILIES = (1, 2, 10)
 """AF_UNIX, AF_INET, AF_INET6."""
 SOCKET_PROTOCOLS = (0, 1, 6, 17, 58)
-"""The family's own, ICMP, TCP, UDP, ICMPv6: no SCTP, DCCP, MPTCP and the like, which are loaded when first asked for."""
+"""The family's own, ICMP, TCP, UDP, ICMPv6: no SCTP, DCCP, MPTCP and the like, loaded when first asked for."""
 TERMINAL_INJECTION = (0x5412, 0x541C)
 """TIOCSTI, TIOCLINUX."""
 PERSONALITIES = (0, 0xFFFFFFFF)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from belljar.errors import BelljarError, CannotConfine, Lost, NoneFree
 from belljar.sandbox.base import Spec
-from belljar.sandbox.local import cgroups, drive, environments, probe, root
+from belljar.sandbox.local import cgroups, drive, environments, probe, root, users
 from belljar.sandbox.local.box import Box
 from belljar.sandbox.local.jail import Jail, python_home
 from belljar.sandbox.local.sandbox import LocalSandbox
@@ -227,10 +227,9 @@ class LocalSource:
         return box
 
     def next_uid(self) -> int:
-        """As root every sandbox has a user of its own; otherwise all are us."""
-        if self._jail is None or not self._jail.own_users:
-            return 0  # root of the jail's own user namespace, which is us outside
-        return probe.first_uid() + next(self._uids) % 50_000
+        """A user of its own for each sandbox, or root of the jail's own user namespace, which is us outside."""
+        first = self._jail.first_uid if self._jail else None
+        return 0 if first is None else first + next(self._uids) % users.COUNT
 
     async def close(self) -> None:
         await asyncio.to_thread(self.shut)
