@@ -16,8 +16,9 @@ import select
 import signal
 import socket
 import termios
+import threading
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
@@ -61,6 +62,11 @@ class Box:
         self.id = f"sbx_{secrets.token_hex(12)}"
         self.spec = spec
         self.epoll = select.epoll()
+        self.leave: Callable[[], None] | None = None
+        """Called before the descriptors go, for whoever waits on them."""
+        self._touching = threading.RLock()
+        """Held by whoever uses the descriptors: another thread may close the sandbox meanwhile."""
+        self._closed = False
         self._jail = jail
         self._uid = uid
         self._paths = paths
@@ -85,6 +91,13 @@ class Box:
             raise Lost("the sandbox is closed")
         return self._files
 
+    @property
+    def alive(self) -> bool:
+        """Whether its first process lives, which nobody has looked at while the sandbox lay ready."""
+        if not self._lost and self._control is not None and self._control.fileno() in dict(self.epoll.poll(0)):
+            self._read_control()
+        return not self._lost
+
     # -- life ---------------------------------------------------------------------------------------------------
 
     def create(self) -> Steps[None]:
@@ -104,6 +117,10 @@ class Box:
 
     def restart(self) -> Steps[None]:
         """A new interpreter among the same files; everything that ran inside is killed."""
+        yield from self._while_open(self._restart())
+        self._check()
+
+    def _restart(self) -> Steps[None]:
         self._check()
         self._drop_interpreter()
         yield from self._ask({"op": "kill"})
@@ -113,8 +130,9 @@ class Box:
 
     def close(self) -> Steps[None]:
         """End it; when this is done no process, mount or control group of it is left."""
-        init, self._init = self._init, None
-        self._discard()
+        with self._touching:
+            init, self._init = self._init, None
+            self._discard()
         if init is None:
             return
         with contextlib.suppress(ProcessLookupError):
@@ -132,6 +150,10 @@ class Box:
     def _discard(self) -> None:
         """Let go of every descriptor but the init's."""
         self._lost = self._lost or "it was closed"
+        self._closed = True
+        leave, self.leave = self.leave, None
+        if leave is not None:
+            leave()
         self._drop_interpreter()
         if self._control is not None:
             self._control.close()
@@ -271,9 +293,10 @@ class Box:
 
     def interrupt(self) -> None:
         """Stop the running cell; nothing happens when none is. Safe from any thread."""
-        if self._running:
-            self._interrupt_asked = True
-            self._signal(signal.SIGINT)
+        with self._touching:
+            if self._running:
+                self._interrupt_asked = True
+                self._signal(signal.SIGINT)
 
     def _signal(self, number: int) -> None:
         interpreter = self._interpreter
@@ -283,6 +306,28 @@ class Box:
 
     def run(self, cell: Cell) -> Steps[None]:
         """Outputs as they come; the last is an `Exit`."""
+        started = time.monotonic()
+        whole = yield from self._while_open(self._run(cell))
+        if not whole:
+            yield explain.lost(self._lost or "", seconds=time.monotonic() - started)
+
+    def _while_open(self, steps: Steps[None]) -> Steps[bool]:
+        """Steps that stop when someone else closes the sandbox: the numbers of its descriptors are then others'."""
+        ready: list[int] | None = None
+        try:
+            while True:
+                with self._touching:
+                    if self._closed and ready is not None:
+                        return False
+                    try:
+                        step = next(steps) if ready is None else steps.send(ready)
+                    except StopIteration:
+                        return True
+                ready = yield step
+        finally:
+            steps.close()
+
+    def _run(self, cell: Cell) -> Steps[None]:
         self._check()
         if self._interpreter is not None and self._interpreter.status.fileno() in dict(self.epoll.poll(0)):
             self._read_status(self._interpreter)
@@ -291,7 +336,7 @@ class Box:
                 self._drop_interpreter()
                 yield Stderr(f"[Between two cells: {how.text}]\n")
         if self._interpreter is None:
-            yield from self.restart()
+            yield from self._restart()
         self._cells += 1
         self._interrupt_asked = False
         self._running = True
@@ -391,12 +436,15 @@ class _Turn:
         self._next_usage = self._started
 
     def steps(self) -> Steps[None]:
-        yield from self._send()
-        while not self._over():
-            ready = yield Wait(self._patience())
-            yield from self._take(ready)
-            self._mind()
-        yield from self._finish()
+        try:
+            yield from self._send()
+            while not self._over():
+                ready = yield Wait(self._patience())
+                yield from self._take(ready)
+                self._mind()
+            yield from self._finish()
+        finally:
+            self._text.close()
 
     def _send(self) -> Steps[None]:
         data = memoryview(frames.encode_json(frames.RUN, {"id": self._number, "code": self._code}))
@@ -640,10 +688,14 @@ class _Text:
             for fd, _, _ in self._pipes:
                 with contextlib.suppress(OSError):
                     fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, 64 * KIB)
-            os.close(self._log)
             where = f"all of it is in {self._name}" + (", as far as the workspace had room" if self._full else "")
             shown = explain.size(self._limits.output)
             yield Stderr(f"\n[output cut at {shown} of {explain.size(self.total)}; {where}]\n")
+
+    def close(self) -> None:
+        log, self._log = self._log, None
+        if log is not None:
+            os.close(log)
 
     def _spill(self, fd: int) -> bool:
         """Move what is in the pipe to the log without looking at it; False when the pipe is empty."""

@@ -19,9 +19,16 @@ def blocking(box: Box, steps: Steps[None]) -> Iterator[Output]:
             return
         ready = []
         if isinstance(step, Wait):
-            ready = [fd for fd, _ in box.epoll.poll(step.seconds)]
+            ready = _ready(box, step.seconds)
         else:
             yield step
+
+
+def _ready(box: Box, seconds: float | None) -> list[int]:
+    try:
+        return [fd for fd, _ in box.epoll.poll(seconds)]
+    except (OSError, ValueError):  # closed by someone else meanwhile, which the steps will tell
+        return []
 
 
 async def awaiting(box: Box, steps: Steps[None], ready: list[int] | None = None) -> AsyncGenerator[Output, None]:
@@ -34,26 +41,34 @@ async def awaiting(box: Box, steps: Steps[None], ready: list[int] | None = None)
             return
         ready = []
         if isinstance(step, Wait):
-            await _readable(loop, box.epoll.fileno(), step.seconds)
-            ready = [fd for fd, _ in box.epoll.poll(0)]
+            await _readable(loop, box, step.seconds)
+            ready = _ready(box, 0)
         else:
             yield step
 
 
-async def _readable(loop: asyncio.AbstractEventLoop, fd: int, seconds: float | None) -> None:
-    """Wait for an epoll descriptor, which is itself readable when one of those in it is."""
+async def _readable(loop: asyncio.AbstractEventLoop, box: Box, seconds: float | None) -> None:
+    """Wait for the box's epoll descriptor, which is itself readable when one of those in it is."""
     woken: asyncio.Future[None] = loop.create_future()
+    fd = box.epoll.fileno()
 
     def wake() -> None:
         if not woken.done():
             woken.set_result(None)
 
+    def leave() -> None:
+        loop.remove_reader(fd)
+        wake()
+
     loop.add_reader(fd, wake)
+    box.leave = leave
     timer = loop.call_later(seconds, wake) if seconds is not None else None
     try:
         await woken
     finally:
-        loop.remove_reader(fd)
+        if box.leave is leave:
+            box.leave = None
+            loop.remove_reader(fd)
         if timer is not None:
             timer.cancel()
 

@@ -92,9 +92,11 @@ class Files:
         folder = self._make_directories(parent)
         try:
             temporary = _TEMPORARY + secrets.token_hex(8)
-            fd = os.open(
-                temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644, dir_fd=folder
-            )
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+            try:
+                fd = os.open(temporary, flags, 0o644, dir_fd=folder)
+            except OSError as error:  # the folder is gone or closed meanwhile, or there is no room for a name
+                raise self._explained(error, name) from error
             try:
                 with open(fd, "wb", buffering=0, closefd=False) as file:
                     for chunk in _chunks(content):

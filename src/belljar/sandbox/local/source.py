@@ -200,7 +200,7 @@ class LocalSource:
             except IndexError:
                 return None
             self._pool_wanted.set()
-            if not box._lost:
+            if box.alive:
                 return box
             with contextlib.suppress(BelljarError, OSError):
                 drive.finish(box, box.close())

@@ -17,7 +17,7 @@ class Attack:
     """What it would mean if it succeeded."""
     code: str
     ends: tuple[str, ...] = ("ok",)
-    """How the cell may end: a status, or `killed:<reason>`, or `raised:<exception>`. Ends other than ok need no line."""
+    """How the cell may end: a status, or `killed:<reason>`, or `raised:<exception>`. Only ok needs a line."""
     after: str = ""
     """Run in the same sandbox afterwards: must hold as well."""
     plant: str = ""
@@ -110,4 +110,10 @@ if child == 0:
     os._exit(0)
 os.waitpid(child, 0)
 held("the neighbour still forks")
+"""
+ALONE = """
+def others():
+    return [pid for pid in pids() if pid not in (1, os.getpid()) and status(pid, "State")[:1] not in ("Z", "X", "")]
+until(lambda: not others(), 2)
+judge(others(), "survivor")
 """

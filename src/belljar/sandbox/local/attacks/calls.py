@@ -6,8 +6,8 @@ entry that it tests. A refusal must come from the filter (EPERM); any other erro
 
 from __future__ import annotations
 
-from belljar.sandbox.local.attacks.attack import USABLE, Attack
 from belljar.sandbox.base import Limits
+from belljar.sandbox.local.attacks.attack import USABLE, Attack
 
 # fmt: off
 _CALLS: tuple[tuple[str, int | None, int | None, str], ...] = (
@@ -19,7 +19,8 @@ _CALLS: tuple[tuple[str, int | None, int | None, str], ...] = (
     ("mount_setattr", 442, 442, "-1, 0, 0, 0, 0"), ("statmount", 457, 457, "0, 0, 0, 0"),
     ("listmount", 458, 458, "0, 0, 0, 0"), ("chroot", 161, 51, "b'/tmp'"), ("setns", 308, 268, "-1, 0"),
     ("process_madvise", 440, 440, "-1, 0, 0, 0, 0"),
-    ("keyctl", 250, 219, "0, -3, 0, 0, 0"), ("add_key", 248, 217, "0, 0, 0, 0, 0"), ("request_key", 249, 218, "0, 0, 0, 0"),
+    ("keyctl", 250, 219, "0, -3, 0, 0, 0"), ("add_key", 248, 217, "0, 0, 0, 0, 0"),
+    ("request_key", 249, 218, "0, 0, 0, 0"),
     ("bpf", 321, 280, "0, 0, 0"), ("perf_event_open", 298, 241, "0, 0, -1, -1, 0"), ("userfaultfd", 323, 282, "1"),
     ("io_uring_setup", 425, 425, "1, 0"), ("io_uring_enter", 426, 426, "-1, 0, 0, 0, 0, 0"),
     ("io_uring_register", 427, 427, "-1, 0, 0, 0"), ("fanotify_init", 300, 262, "0x200, 0"),
@@ -28,7 +29,8 @@ _CALLS: tuple[tuple[str, int | None, int | None, str], ...] = (
     ("finit_module", 313, 273, "-1, 0, 0"), ("delete_module", 176, 106, "b'belljar-none', 0x800"),
     ("kexec_load", 246, 104, "0, 1 << 20, 0, 0"), ("kexec_file_load", 320, 294, "-1, -1, 0, 0, 0"),
     ("reboot", 169, 142, "0, 0, 0, 0"), ("swapon", 167, 224, "0, 0"), ("swapoff", 168, 225, "0"),
-    ("quotactl", 179, 60, "-1, 0, 0, 0"), ("quotactl_fd", 443, 443, "-1, 0, 0, 0"), ("acct", 163, 89, "b'/belljar-none'"),
+    ("quotactl", 179, 60, "-1, 0, 0, 0"), ("quotactl_fd", 443, 443, "-1, 0, 0, 0"),
+    ("acct", 163, 89, "b'/belljar-none'"),
     ("settimeofday", 164, 170, "0, 0"), ("clock_settime", 227, 112, "999, 0"), ("clock_adjtime", 305, 266, "999, 0"),
     ("adjtimex", 159, 171, "0"), ("iopl", 172, None, "0"), ("ioperm", 173, None, "128, 1, 0"),
     ("modify_ldt", 154, None, "0, 0, 0"), ("lookup_dcookie", 212, 18, "0, 0, 0"), ("vhangup", 153, 58, ""),
@@ -38,7 +40,8 @@ _CALLS: tuple[tuple[str, int | None, int | None, str], ...] = (
     ("set_mempolicy_home_node", 450, 450, "0, 0, 0, 0"), ("memfd_secret", 447, 447, "0"),
     ("lsm_set_self_attr", 460, 460, "0, 0, 0, 0"), ("vmsplice", 278, 75, "-1, 0, 0, 0"),
     ("remap_file_pages", 216, 234, "0, 0, 0, 0, 0"), ("create_module", 174, None, "0, 0"),
-    ("get_kernel_syms", 177, None, "0"), ("query_module", 178, None, "0, 0, 0, 0, 0"), ("nfsservctl", 180, 42, "0, 0, 0"),
+    ("get_kernel_syms", 177, None, "0"), ("query_module", 178, None, "0, 0, 0, 0, 0"),
+    ("nfsservctl", 180, 42, "0, 0, 0"),
     ("_sysctl", 156, None, "0"), ("uselib", 134, None, "0"), ("ustat", 136, None, "0, 0"), ("sysfs", 139, None, "3"),
 )
 _NAMESPACES = {

@@ -54,7 +54,9 @@ class Tripwires:
         self._file = Path(folder, "key.txt")
         self._file.write_text(self._key)
         self._process = self._stack.enter_context(
-            subprocess.Popen(["sleep", "3600"], env=self.variables, start_new_session=True)
+            subprocess.Popen(
+                ["tail", "-f", str(self._file)], env=self.variables, stdout=subprocess.DEVNULL, start_new_session=True
+            )
         )
         self._stack.callback(self._process.kill)
         self._listeners = {
@@ -193,8 +195,6 @@ def _judge(ran: Run, ends: tuple[str, ...]) -> tuple[bool, str]:
         return True, "; ".join(broken)[:600]
     if end not in ends:
         return True, f"ended as {end} ({ran.exit.text[:300]}), expected {' or '.join(ends)}"
-    if end == "ok" and not held and "ok" in ends and ends != ("ok",):
-        return False, "ended in order"
     if end == "ok" and not held:
         return True, "it reported nothing"
     if end != "ok" and not ran.exit.text:

@@ -184,15 +184,17 @@ judge(shown[:1], "address")
 """,
     ),
     Attack(
-        "keys in the kernel",
-        "Keyrings of the host would be listed.",
+        "keys in the kernel, and its command line",
+        "Keyrings of the host's user would be listed, and how the kernel was started.",
         """
-try:
-    with open("/proc/keys") as file:
-        judge(file.read(), "key")
-except FileNotFoundError:
-    held("no key list")
+for name in ("keys", "key-users", "cmdline"):
+    try:
+        with open(f"/proc/{name}") as file:
+            judge(file.read(), name)
+    except FileNotFoundError:
+        held(f"no {name}")
 """,
+        provable=True,
     ),
     Attack(
         "process 1 from within",

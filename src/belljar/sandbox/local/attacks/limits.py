@@ -3,17 +3,10 @@
 from __future__ import annotations
 
 from belljar.sandbox.base import MIB, Limits
-from belljar.sandbox.local.attacks.attack import CAN_FORK, USABLE, Attack
+from belljar.sandbox.local.attacks.attack import ALONE, CAN_FORK, USABLE, Attack
 
 _SMALL = Limits(memory=192 * MIB, disk=16 * MIB, scratch=8 * MIB, processes=64, timeout=20.0, grace=0.5)
 _MEMORY = ("killed:memory", "raised:MemoryError", "ok")
-_ALONE = """
-def others():
-    return [pid for pid in pids() if pid not in (1, os.getpid()) and status(pid, "State")[:1] not in ("Z", "X", "")]
-until(lambda: not others(), 2)
-judge(others(), "survivor")
-"""
-
 _MANY = """
 import mmap
 total, share = 8, 64 << 20
@@ -78,7 +71,7 @@ while True:
 """,
         ends=("timed_out",),
         neighbour=CAN_FORK,
-        after=_ALONE,
+        after=ALONE,
         limits=Limits(memory=512 * MIB, processes=64, timeout=1.0, grace=0.3),
     ),
     Attack(
@@ -136,7 +129,7 @@ broken(f"{len(kept) * 16} MiB")
         "Each process would stay below the limit while together they take everything.",
         _MANY.format(hide="pass", take='bytearray(b"x") * share'),
         ends=_MEMORY,
-        after=_ALONE,
+        after=ALONE,
         limits=_SMALL,
     ),
     Attack(
@@ -144,7 +137,7 @@ broken(f"{len(kept) * 16} MiB")
         "A process that forbids looking into it would not be counted.",
         _MANY.format(hide="libc.prctl(4, 0, 0, 0, 0)", take='bytearray(b"x") * share'),
         ends=_MEMORY,
-        after=_ALONE,
+        after=ALONE,
         limits=_SMALL,
     ),
     Attack(
@@ -173,14 +166,14 @@ else:
         """
 libc.shmat.restype, kept = ctypes.c_void_p, 0
 try:
-    for _ in range(64):
-        number = call((29, 194), 0, 16 << 20, 0o1600)
+    for _ in range(512):
+        number = call((29, 194), 0, 1 << 20, 0o1600)
         address = libc.shmat(number, None, 0)
-        ctypes.memset(address, 1, 16 << 20)
+        ctypes.memset(address, 1, 1 << 20)
         libc.shmdt(ctypes.c_void_p(address))
-        kept += 16
+        kept += 1
 except OSError as error:
-    judge(kept > 192, f"{kept} MiB before {errno.errorcode[error.errno]}")
+    judge(kept > 8, f"{kept} MiB before {errno.errorcode[error.errno]}")
 else:
     broken(f"{kept} MiB")
 """,

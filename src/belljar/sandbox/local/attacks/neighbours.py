@@ -27,12 +27,14 @@ for folder in ("/mnt/data", "/tmp", "/dev/shm"):
         "shared memory of a neighbour",
         "System V memory, queues or semaphores of another sandbox could be used.",
         f"""
-for numbers, args in (((29, 194), ({_KEY}, 4096, 0o666)), ((68, 186), ({_KEY}, 0o666)), ((64, 190), ({_KEY}, 1, 0o666))):
-    refused(lambda: call(numbers, *args), "ENOENT")
+refused(lambda: call((29, 194), {_KEY}, 4096, 0o666), "ENOENT")
+refused(lambda: call((68, 186), {_KEY}, 0o666), "ENOENT")
+refused(lambda: call((64, 190), {_KEY}, 1, 0o666), "ENOENT")
 """,
         plant=f"""
-for numbers, args in (((29, 194), ({_KEY}, 4096, 0o1666)), ((68, 186), ({_KEY}, 0o1666)), ((64, 190), ({_KEY}, 1, 0o1666))):
-    call(numbers, *args)
+call((29, 194), {_KEY}, 4096, 0o1666)
+call((68, 186), {_KEY}, 0o1666)
+call((64, 190), {_KEY}, 1, 0o1666)
 """,
     ),
     Attack(

@@ -113,7 +113,7 @@ else:
     ),
     Attack(
         "starve process 1",
-        "The process that counts memory and processor time could be put to sleep by its prisoners, and would not count.",
+        "The process that counts memory and processor time could be starved by its prisoners, and would not count.",
         """
 zero = ctypes.byref(ctypes.c_int(0))
 attributes = (ctypes.c_uint32 * 12)(48, 5)

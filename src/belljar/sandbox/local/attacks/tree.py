@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from belljar.sandbox.base import Limits
 from belljar.sandbox.local.attacks.attack import Attack
 
 ATTACKS = (
@@ -107,5 +108,6 @@ judge(os.WCOREDUMP(ended) or [name for name in os.listdir("/mnt/data") if name.s
 left = [f"{top}/{name}" for top in ("/tmp", "/dev/shm", "/var/tmp") for name in os.listdir(top)]
 judge([path for path in left if path != "/tmp/matplotlib"], "left-over file")
 """,
+        limits=Limits(),
     ),
 )

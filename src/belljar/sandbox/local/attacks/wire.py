@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from belljar.sandbox.base import KIB, MIB, Limits
-from belljar.sandbox.local.attacks.attack import USABLE, Attack
+from belljar.sandbox.local.attacks.attack import ALONE, USABLE, Attack
 
 _SOON = Limits(timeout=20.0, grace=0.5)
 _QUIET = Limits(output=64 * KIB, output_total=8 * MIB, timeout=20.0, grace=0.5, disk=64 * MIB)
@@ -51,6 +51,7 @@ held("still running")
         """
 import json
 odd = {"id": cell(), "status": ["ok"], "code": True, "note": {"a": [1]}, "error": {"type": 1, "message": None}}
+held("forging")
 os.write(3, frame(5, json.dumps(odd).encode()))
 """,
         ends=("ok", "raised:Exception"),
@@ -233,9 +234,7 @@ if call((57, 220), *((17, 0, 0, 0, 0) if platform.machine() == "aarch64" else ()
 os._exit(3)
 """,
         ends=("killed:exited",),
-        after="""
-judge([pid for pid in pids() if pid not in (1, os.getpid())], "survivor")
-""",
+        after=ALONE,
         limits=_SOON,
     ),
     Attack(
