@@ -40,6 +40,8 @@ _TICK = 0.25
 """How often a running cell is looked at when nothing happens."""
 _DISPLAY_COST = 1024
 """Bytes that a display counts for beyond its own: a tiny one is still an object to everyone who handles it."""
+_WORDS = 256 * KIB
+"""The most that is kept of a message or a traceback, which the code words as it likes."""
 _MOMENT = 0.2
 """How long an interpreter that went silent may take to be reported dead."""
 
@@ -104,7 +106,9 @@ class Box:
         """Bring it up; `Refused` with the reason if that cannot be done."""
         try:
             limits = self.limits
-            self._group = self._jail.groups.make(self.id, memory=limits.memory, cpus=limits.cpus)
+            self._group = self._jail.groups.make(
+                self.id, memory=limits.memory, cpus=limits.cpus, metered=limits.cpu_time is not None
+            )
             self._control, theirs = messages.pair()
             self._control.setblocking(False)
             self.epoll.register(self._control, select.EPOLLIN)
@@ -431,7 +435,7 @@ class _Turn:
         self._shown = 0
         self._deaf_since: float | None = None
         self._cut_off = False
-        self._cpu_before: float | None = None
+        self._cpu_before = box._group.cpu_seconds() if box._group else None
         self._usage_asked = False
         self._next_usage = self._started
 
@@ -535,7 +539,7 @@ class _Turn:
             elif self._too_much():
                 self._begin_stop("output", now)
             else:
-                self._ask_usage(now)
+                self._watch_usage(now)
         if self._deaf_since is not None and now >= self._deaf_since + _MOMENT and not self._cut_off:
             # It lives but can no longer be understood: end it. Had it died, the zygote would have said so by now.
             self._cut_off = True
@@ -557,27 +561,37 @@ class _Turn:
     def _begin_stop(self, why: str, now: float) -> None:
         self._stop, self._stop_at, self._next_signal = why, now, now
 
-    def _ask_usage(self, now: float) -> None:
-        """Where the kernel does not count for us, ask the init now and then."""
-        needed = self._limits.cpu_time is not None or self._box._group is None
-        if needed and now >= self._next_usage and not self._usage_asked and self._box._control is not None:
+    def _watch_usage(self, now: float) -> None:
+        """Read what the kernel counts; where it does not count for us, ask the init now and then."""
+        if self._limits.cpu_time is None and self._box._group is not None:
+            return
+        used = self._box._group.cpu_seconds() if self._box._group else None
+        if used is not None:
+            self._judge_cpu(used, now)
+        elif now >= self._next_usage and not self._usage_asked and self._box._control is not None:
             with contextlib.suppress(OSError):
-                messages.send(self._box._control, {"op": "usage"})
+                messages.send(self._box._control, {"op": "usage", "turn": self._number})
                 self._usage_asked = True
 
     def _judge(self, usage: dict[str, Any]) -> None:
+        if usage.get("turn") != self._number:
+            return  # asked by an earlier cell
         self._usage_asked = False
         now = time.monotonic()
         self._next_usage = now + 0.1
-        if self._cpu_before is None:
-            self._cpu_before = max(0.0, usage["cpu"] - (now - self._started) * (os.cpu_count() or 1))
-        if self._stop is not None:
-            return
-        if self._box._group is None and usage["memory"] > self._limits.memory:
+        if self._stop is None and self._box._group is None and usage["memory"] > self._limits.memory:
             self._begin_stop("memory", now)
             self._killed = True
             self._box._signal(signal.SIGKILL)
-        elif self._limits.cpu_time is not None and usage["cpu"] - self._cpu_before > self._limits.cpu_time:
+        self._judge_cpu(usage["cpu"], now)
+
+    def _judge_cpu(self, used: float, now: float) -> None:
+        if self._cpu_before is None:
+            # The first look comes a moment after the start: give the cell what it can have used by then.
+            self._cpu_before = max(0.0, used - (now - self._started) * (os.cpu_count() or 1))
+            return
+        limit = self._limits.cpu_time
+        if limit is not None and self._stop is None and used - self._cpu_before > limit:
             self._begin_stop("cpu", now)
 
     # -- the end ------------------------------------------------------------------------------------------------
@@ -622,7 +636,7 @@ class _Turn:
             if self._cut_off or status == CUT_OFF:
                 return explain.disconnected(seconds=seconds)
             return explain.ended(status, out_of_memory=False, limits=limits, seconds=seconds)
-        note = str(self._done.get("note") or "")
+        note = str(self._done.get("note") or "")[:_WORDS]
         if ooms > self._ooms:
             note = f"{note} A subprocess was killed: the memory limit is {explain.size(limits.memory)}.".strip()
         code = self._done.get("code")
@@ -638,7 +652,7 @@ class _Turn:
 def _error(done: dict[str, object] | None) -> Error | None:
     match done:
         case {"error": {"type": str(kind), "message": str(message), "traceback": str(traceback)}}:
-            return Error(kind, message, traceback)
+            return Error(kind[:256], message[:_WORDS], traceback[-_WORDS:])
     return None
 
 

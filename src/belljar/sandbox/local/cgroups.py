@@ -15,6 +15,7 @@ from typing import Literal
 from belljar.sandbox.local.launcher import remove_cgroup
 
 _OOM_KILL = re.compile(rb"^oom_kill (\d+)$", re.MULTILINE)
+_USED = re.compile(rb"^usage_usec (\d+)$", re.MULTILINE)
 _OURS = re.compile(r"belljar-(\d+)-(\d+)-\d+")
 
 
@@ -25,12 +26,14 @@ class Group:
     kind: Literal["v2", "v1"]
     memory: Path | None
     cpu: Path | None
+    account: Path | None
+    """Where processor time is counted, if anyone asked for it."""
     _events: int | None = None
     """Open for as long as the sandbox lives: it is read after every cell."""
 
     @property
     def directories(self) -> list[Path]:
-        return list(dict.fromkeys(path for path in (self.memory, self.cpu) if path))
+        return list(dict.fromkeys(path for path in (self.memory, self.cpu, self.account) if path))
 
     @property
     def _door(self) -> str:
@@ -55,6 +58,15 @@ class Group:
         text = os.pread(self._events, 1024, 0)
         found = _OOM_KILL.search(text)
         return int(found[1]) if found else 0
+
+    def cpu_seconds(self) -> float | None:
+        """Processor time of everything that ever ran in here; None where it is not counted."""
+        if self.account is None:
+            return None
+        if self.kind == "v1":
+            return int((self.account / "cpuacct.usage").read_bytes()) / 1e9
+        found = _USED.search((self.account / "cpu.stat").read_bytes())
+        return int(found[1]) / 1e6 if found else None
 
     def close(self) -> None:
         if self._events is not None:
@@ -81,12 +93,13 @@ class Groups:
     why: str = ""
     memory: Path | None = None
     cpu: Path | None = None
+    account: Path | None = None
 
     @property
     def directories(self) -> list[Path]:
-        return list(dict.fromkeys(path for path in (self.memory, self.cpu) if path))
+        return list(dict.fromkeys(path for path in (self.memory, self.cpu, self.account) if path))
 
-    def make(self, name: str, *, memory: int, cpus: float | None) -> Group | None:
+    def make(self, name: str, *, memory: int, cpus: float | None, metered: bool) -> Group | None:
         """A group with these limits; None where the host gives none."""
         if self.kind == "none":
             return None
@@ -94,6 +107,7 @@ class Groups:
             kind=self.kind,
             memory=self.memory / name if self.memory else None,
             cpu=self.cpu / name if self.cpu and (cpus is not None or self.kind == "v2") else None,
+            account=self.account / name if self.account and metered else None,
         )
         for path in group.directories:
             path.mkdir()
@@ -177,18 +191,18 @@ def _own(controller: str) -> Path | None:
 
 
 def _version1(name: str) -> Groups:
-    memory, cpu = _own("memory"), _own("cpu")
+    memory = _own("memory")
     if memory is None:
         raise _Unusable("no version 1 memory controller")
+    places = [memory, _own("cpu"), _own("cpuacct")]
     try:
-        sweep(memory)
-        (memory / name).mkdir()
-        if cpu is not None:
-            sweep(cpu)
-            (cpu / name).mkdir()
+        for place in dict.fromkeys(places):
+            if place is not None:
+                sweep(place)
+                (place / name).mkdir()
     except OSError as error:
         raise _Unusable(f"version 1: {error}") from None
-    return Groups("v1", "", memory / name, cpu / name if cpu else None)
+    return Groups("v1", "", *(place / name if place else None for place in places))
 
 
 def _version2(name: str) -> Groups:
@@ -208,7 +222,7 @@ def _version2(name: str) -> Groups:
             raise
     except OSError as error:
         raise _Unusable(f"version 2: {error}") from None
-    return Groups("v2", "", ours, ours)
+    return Groups("v2", "", ours, ours, ours)
 
 
 def _delegate(own: Path, ours: Path) -> None:
