@@ -119,6 +119,11 @@ class Box:
             self._discard()
             raise
 
+    def prime(self) -> Steps[None]:
+        """Run a cell that does nothing, so that the first real one finds its pages in place."""
+        yield from self.run(Cell("None"))
+        self._cells = 0
+
     def restart(self) -> Steps[None]:
         """A new interpreter among the same files; everything that ran inside is killed."""
         yield from self._while_open(self._restart())
@@ -391,8 +396,9 @@ class _Interpreter:
     def read_frames(self) -> Iterator[tuple[int, bytes]]:
         """The frames that are there; `Malformed` for what is none."""
         try:
-            # Plain recv: descriptors that the code may push along are dropped by the kernel.
-            data = self.execution.recv(MIB)
+            # Plain recv: descriptors that the code may push along are dropped by the kernel. A larger buffer would be
+            # mapped and unmapped for every cell.
+            data = self.execution.recv(64 * KIB)
         except BlockingIOError:
             return
         except OSError:

@@ -1,0 +1,137 @@
+"""The suite of the port `SandboxSource`: every test here runs over every source in `SOURCES`.
+
+Tests are coroutines and talk to the port only. One event loop per worker carries them all, since a source outlives a
+test and may hold connections that belong to its loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pytest
+
+from belljar.sandbox.base import Cell, Limits, Sandbox, SandboxSource, Spec, Workspace
+from belljar.sandbox.local.source import LocalSource, Options
+from belljar.sandbox.outputs import Output, Run, fold
+from belljar.sandbox.packages import LayerPolicy
+
+PATIENCE = 30.0
+"""Seconds after which something that should have happened has not: the machine may be busy."""
+
+_RUNNER = pytest.StashKey[asyncio.Runner]()
+
+
+def local(home: Path) -> SandboxSource:
+    """Sandboxes of this host's own jail; requirements come from a directory of wheels."""
+    (home / "wheels").mkdir(exist_ok=True)
+    policy = LayerPolicy(find_links=(str(home / "wheels"),), offline=True)
+    return LocalSource(Options(cache=home / "cache", warm=0, layers=policy))
+
+
+SOURCES: dict[str, Callable[[Path], SandboxSource]] = {"local": local}
+
+
+class Box:
+    """A sandbox under test, with cells folded."""
+
+    def __init__(self, sandbox: Sandbox) -> None:
+        self.sandbox = sandbox
+
+    @property
+    def files(self) -> Workspace:
+        return self.sandbox.files
+
+    def stream(self, code: str, timeout: float | None = None) -> AsyncIterator[Output]:
+        return self.sandbox.run(Cell(code, timeout))
+
+    async def run(self, code: str, timeout: float | None = None) -> Run:
+        return fold([output async for output in self.stream(code, timeout)])
+
+    async def value(self, code: str) -> object:
+        """What a literal of Python, shown as the cell's result, stands for."""
+        run = await self.run(code)
+        assert run.ok, run.exit
+        return eval(run.text, {"__builtins__": {}})
+
+
+Boxes: TypeAlias = Callable[..., AbstractAsyncContextManager[Box]]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a test that is a coroutine in the worker's loop."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    arguments = {name: pyfuncitem.funcargs[name] for name in inspect.signature(pyfuncitem.obj).parameters}
+    pyfuncitem.config.stash[_RUNNER].run(pyfuncitem.obj(**arguments))
+    return True
+
+
+@pytest.fixture(scope="session", autouse=True)
+def runner(pytestconfig: pytest.Config) -> Iterator[asyncio.Runner]:
+    with asyncio.Runner() as made:
+        pytestconfig.stash[_RUNNER] = made
+        yield made
+
+
+@pytest.fixture(scope="session")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where a source keeps what it keeps, and `wheels` it may fetch."""
+    return tmp_path_factory.mktemp("source")
+
+
+@pytest.fixture(scope="session", params=list(SOURCES))
+def source(request: pytest.FixtureRequest, runner: asyncio.Runner, home: Path) -> Iterator[SandboxSource]:
+    made = SOURCES[request.param](home)
+    yield made
+    runner.run(made.close())
+
+
+@pytest.fixture
+def boxes(source: SandboxSource) -> Boxes:
+    """Makes sandboxes: `async with boxes(timeout=3) as box:` takes any of `Limits`, and `packages`, `requirements`."""
+
+    @asynccontextmanager
+    async def make(*, packages: str = "data", requirements: tuple[str, ...] = (), **limits: Any) -> AsyncIterator[Box]:
+        async with source.acquire(Spec(Limits(**limits), packages, requirements)) as sandbox:
+            yield Box(sandbox)
+
+    return make
+
+
+@pytest.fixture
+def box(runner: asyncio.Runner, boxes: Boxes) -> Iterator[Box]:
+    """A fresh sandbox of the default kind."""
+    context = boxes()
+    yield runner.run(_enter(context))
+    runner.run(_leave(context))
+
+
+async def _enter(context: AbstractAsyncContextManager[Box]) -> Box:
+    return await context.__aenter__()
+
+
+async def _leave(context: AbstractAsyncContextManager[Box]) -> None:
+    await context.__aexit__(None, None, None)
+
+
+async def until(holds: Callable[[], bool], what: str, patience: float = PATIENCE) -> None:
+    """Wait for something to become true; fail with its name if it does not."""
+    deadline = time.monotonic() + patience
+    while not holds():
+        assert time.monotonic() < deadline, f"not within {patience:g} s: {what}"
+        await asyncio.sleep(0.01)
+
+
+async def appears(box: Box, name: str) -> None:
+    """Wait for a file: a sign that a cell has come so far."""
+    deadline = time.monotonic() + PATIENCE
+    while name not in [info.name for info in await box.files.list()]:
+        assert time.monotonic() < deadline, f"not within {PATIENCE:g} s: {name}"
+        await asyncio.sleep(0.01)

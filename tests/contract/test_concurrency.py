@@ -1,0 +1,226 @@
+"""Hundreds of sandboxes alive, tens running, from one loop or many threads: right, fair, and the loop never blocked."""
+
+from __future__ import annotations
+
+import asyncio
+import select
+import signal
+import threading
+import time
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from belljar import Sandbox
+from belljar.sandbox.base import Cell, Limits, SandboxSource, Spec
+from belljar.sandbox.local.source import LocalSource, Options
+from belljar.sandbox.outputs import Result, fold
+
+from .conftest import PATIENCE, Box, Boxes, until
+
+
+class Heartbeat:
+    """Beats in the loop, and in a thread beside it that tells how busy the machine is; `longest` is the excess."""
+
+    def __init__(self) -> None:
+        self._gaps = {"loop": 0.0, "thread": 0.0}
+        self._over = threading.Event()
+
+    @property
+    def longest(self) -> float:
+        return self._gaps["loop"] - self._gaps["thread"]
+
+    async def __aenter__(self) -> Heartbeat:
+        self._task = asyncio.create_task(self._beat())
+        self._thread = threading.Thread(target=self._beat_beside)
+        self._thread.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._over.set()
+        await self._task
+        self._thread.join()
+
+    async def _beat(self) -> None:
+        while not self._over.is_set():
+            last = time.monotonic()
+            await asyncio.sleep(0.005)
+            self._note("loop", last)
+
+    def _beat_beside(self) -> None:
+        last = time.monotonic()
+        while not self._over.wait(0.005):
+            self._note("thread", last)
+            last = time.monotonic()
+
+    def _note(self, where: str, last: float) -> None:
+        self._gaps[where] = max(self._gaps[where], time.monotonic() - last)
+
+
+BUSY = """
+import time
+time.sleep(0.025)
+end = time.process_time() + 0.025
+while time.process_time() < end: pass
+"""
+
+
+@pytest.mark.timeout(300)
+async def test_two_hundred_alive_and_twenty_running_do_not_block_the_loop(boxes: Boxes) -> None:
+    turns = asyncio.Semaphore(20)
+
+    async def work(box: Box, number: int) -> str:
+        async with turns:
+            run = await box.run(f"{BUSY}x = {number}")
+            assert run.exit.ok, run.exit
+            return (await box.run("x * 2")).text
+
+    async with AsyncExitStack() as stack:
+        alive = [await stack.enter_async_context(boxes(memory=1 << 28)) for _ in range(200)]
+        assert len({box.sandbox.id for box in alive}) == 200
+        async with Heartbeat() as heart:
+            seen = await asyncio.gather(*(work(box, n) for n, box in enumerate(alive)))
+        assert seen == [str(2 * n) for n in range(200)]
+        assert heart.longest < 0.25
+
+
+async def test_making_and_closing_do_not_block_the_loop(boxes: Boxes) -> None:
+    async def life(number: int) -> str:
+        async with boxes() as box:
+            return (await box.run(str(number))).text
+
+    async with Heartbeat() as heart:
+        seen = await asyncio.gather(*(life(n) for n in range(40)))
+    assert seen == [str(n) for n in range(40)]
+    assert heart.longest < 0.25
+
+
+async def test_a_flood_of_output_does_not_block_the_loop(boxes: Boxes) -> None:
+    async with boxes(output_total=1 << 40) as box, boxes() as other:
+        async with Heartbeat() as heart:
+            flood = asyncio.create_task(box.run("import os\nwhile True: os.write(1, b'x' * 65536)", timeout=1.5))
+            quick = [(await other.run(f"{n}")).text for n in range(20)]
+            run = await flood
+        assert quick == [str(n) for n in range(20)]
+        assert run.exit.status == "timed_out"
+        assert run.exit.seconds < PATIENCE
+        assert heart.longest < 0.25
+
+
+async def test_nobody_starves(boxes: Boxes) -> None:
+    finished: list[int] = []
+
+    async def ten(box: Box, number: int) -> None:
+        for n in range(10):
+            run = await box.run(
+                "end = __import__('time').process_time() + 0.005\nwhile __import__('time').process_time() < end: pass\n"
+                + str(n)
+            )
+            assert run.text == str(n)
+            finished.append(number)
+
+    async with AsyncExitStack() as stack:
+        alive = [await stack.enter_async_context(boxes()) for _ in range(20)]
+        await asyncio.gather(*(ten(box, n) for n, box in enumerate(alive)))
+    assert sorted(finished) == sorted(list(range(20)) * 10)
+    # When the first is through with its ten, everyone has had a good part of theirs.
+    done = next(at for at, number in enumerate(finished) if finished[: at + 1].count(number) == 10)
+    assert min(finished[: done + 1].count(number) for number in range(20)) >= 2
+
+
+async def test_a_stuck_sandbox_does_not_hold_up_others(boxes: Boxes) -> None:
+    async with boxes(grace=0.3) as stuck, boxes() as free:
+        bad = asyncio.create_task(
+            stuck.run("import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True: pass", timeout=1)
+        )
+        count = 0
+        while not bad.done():
+            assert (await free.run("1")).text == "1"
+            count += 1
+        assert count > 20
+        assert (await bad).exit.status == "timed_out"
+
+
+def test_many_threads_with_blocking_sandboxes(source: SandboxSource) -> None:
+    assert isinstance(source, LocalSource)
+    seen: dict[int, str] = {}
+
+    def work(number: int) -> None:
+        with Sandbox(source=source) as box:
+            box.run(f"x = {number}")
+            box.files.write("n", str(number))
+            seen[number] = box.run("x, open('n').read()").text
+
+    threads = [threading.Thread(target=work, args=[n]) for n in range(40)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert seen == {n: f"({n}, '{n}')" for n in range(40)}
+
+
+def test_closing_under_a_cell_of_another_thread(source: SandboxSource) -> None:
+    assert isinstance(source, LocalSource)
+    reasons: list[object] = []
+
+    def work(box: Sandbox) -> None:
+        reasons.append(box.run("open('up', 'w')\nwhile True: print('x')").exit.reason)
+
+    for _ in range(5):
+        with Sandbox(source=source) as box:
+            thread = threading.Thread(target=work, args=[box])
+            thread.start()
+            deadline = time.monotonic() + PATIENCE
+            while not any(info.name == "up" for info in box.files.list()):
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
+        thread.join(PATIENCE)
+    assert reasons == ["lost"] * 5
+
+
+@asynccontextmanager
+async def warmed(home: Path, warm: int, most: int = 256) -> AsyncIterator[LocalSource]:
+    source = LocalSource(
+        Options(cache=home / "cache", warm=warm, most=most, preload=False, warm_spec=Spec(packages="none"))
+    )
+    try:
+        yield source
+    finally:
+        await source.close()
+
+
+async def test_claims_come_from_the_warm_pool_and_it_refills(home: Path) -> None:
+    spec = Spec(packages="none")
+    async with warmed(home, 4) as source:
+        async with source.acquire(spec):
+            pass
+        await until(lambda: len(source._pool) == 4, "the pool is full")
+        ready = [box.id for box in source._pool]
+        async with AsyncExitStack() as stack:
+            claimed = [await stack.enter_async_context(source.acquire(spec)) for _ in range(4)]
+            assert [sandbox.id for sandbox in claimed] == ready
+            for n, sandbox in enumerate(claimed):
+                run = fold([output async for output in sandbox.run(Cell(f"{n}"))])
+                assert run.outputs[0] == Result({"text/plain": f"{n}"})
+            other = await stack.enter_async_context(source.acquire(Spec(Limits(memory=1 << 28), "none")))
+            assert other.id not in ready
+            await until(lambda: len(source._pool) == 4, "the pool is full again")
+            assert not {box.id for box in source._pool} & set(ready)
+
+
+async def test_a_warm_sandbox_that_died_is_not_given(home: Path) -> None:
+    spec = Spec(packages="none")
+    async with warmed(home, 2) as source:
+        async with source.acquire(spec):
+            pass
+        await until(lambda: len(source._pool) == 2, "the pool is full")
+        dead = source._pool[0]
+        assert dead._init is not None
+        gone = dead._init
+        signal.pidfd_send_signal(gone, signal.SIGKILL)
+        await until(lambda: bool(select.select([gone], [], [], 0)[0]), "it is dead")
+        async with source.acquire(spec) as sandbox:
+            run = fold([output async for output in sandbox.run(Cell("1"))])
+            assert run.text == "1"

@@ -1,0 +1,235 @@
+"""From acquiring to closing: fresh, separate, restartable, bounded in number, and gone without a trace."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import tempfile
+import zipfile
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+from tests import traces
+
+from belljar.errors import BelljarError, InvalidRequest, Lost, NoneFree
+from belljar.sandbox.base import Cell, SandboxSource, Spec
+from belljar.sandbox.local.source import LocalSource, Options
+from belljar.sandbox.outputs import Exit, Stdout
+
+from .conftest import PATIENCE, Box, Boxes, appears, until
+
+
+async def test_sandboxes_are_fresh_and_separate(boxes: Boxes) -> None:
+    async with boxes() as one, boxes() as other:
+        assert one.sandbox.id != other.sandbox.id
+        await one.run("x = 1; open('mine', 'w').write('1'); open('/tmp/mine', 'w').write('1')")
+        run = await other.run("import os; ('x' in globals(), os.listdir('/mnt/data'), os.path.exists('/tmp/mine'))")
+        assert run.text == "(False, [], False)"
+    async with boxes() as third:
+        assert (await third.run("import os; ('x' in globals(), os.listdir())")).text == "(False, [])"
+
+
+async def test_restart_gives_a_new_interpreter_with_the_same_files(box: Box) -> None:
+    await box.files.write("kept", b"x")
+    await box.run("x = 1\nimport subprocess\np = subprocess.Popen(['sleep', '60'])\nopen('pid', 'w').write(str(p.pid))")
+    await box.sandbox.restart()
+    run = await box.run(
+        "import os\n('x' in globals(), sorted(os.listdir()), os.path.exists('/proc/' + open('pid').read()))"
+    )
+    assert run.text == "(False, ['kept', 'pid'], False)"
+    for _ in range(3):
+        await box.sandbox.restart()
+    assert (await box.run("1")).text == "1"
+
+
+async def test_restart_waits_for_the_running_cell(box: Box) -> None:
+    cell = asyncio.create_task(box.run("import time; time.sleep(0.2); 'done'"))
+    await asyncio.sleep(0.05)
+    await box.sandbox.restart()
+    assert (await cell).text == "'done'"
+    assert (await box.run("1")).text == "1"
+
+
+async def test_an_interpreter_that_ended_between_cells_is_replaced(box: Box) -> None:
+    await box.run("import os, threading\nthreading.Timer(0.05, os._exit, [4]).start()")
+    await asyncio.sleep(0.5)
+    run = await box.run("print('x'); 1")
+    assert run.exit.reason == "exited" or run.text == "1"
+    assert (await box.run("2")).text == "2"
+
+
+async def test_a_closed_sandbox_is_lost(boxes: Boxes) -> None:
+    async with boxes() as box:
+        await box.run("1")
+    with pytest.raises(Lost):
+        await box.run("1")
+    with pytest.raises(Lost):
+        await box.files.list()
+    with pytest.raises(Lost):
+        await box.files.write("x", b"")
+    with pytest.raises(Lost):
+        await box.sandbox.restart()
+    box.sandbox.interrupt()
+
+
+@pytest.mark.parametrize("code", ["import time; time.sleep(60)", "while True: print('x')"])
+async def test_closing_ends_a_running_cell(boxes: Boxes, code: str) -> None:
+    async with boxes() as box:
+        cell = asyncio.create_task(box.run(f"open('running', 'w')\n{code}"))
+        await appears(box, "running")
+    async with asyncio.timeout(PATIENCE):
+        try:
+            run = await cell
+        except Lost:
+            pass
+        else:
+            assert (run.exit.status, run.exit.kept) == ("killed", False)
+    async with boxes() as another:
+        assert (await another.run("1")).text == "1"
+
+
+async def test_closing_under_a_stream_that_is_left_open(boxes: Boxes) -> None:
+    async with boxes() as box:
+        stream = box.stream("import sys, time\nsys.stdout.write('ready')\ntime.sleep(60)")
+        assert await anext(stream) == Stdout("ready")
+    async with asyncio.timeout(PATIENCE):
+        try:
+            rest = [output async for output in stream]
+        except Lost:
+            pass
+        else:
+            assert isinstance(rest[-1], Exit)
+            assert not rest[-1].kept
+
+
+async def test_an_exception_inside_the_context_passes_through(boxes: Boxes) -> None:
+    async def fail() -> None:
+        async with boxes() as box:
+            await box.run("1")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await fail()
+
+
+# Requirements
+
+
+def wheel(home: Path, name: str, code: str) -> None:
+    info = f"{name}-1.0.dist-info"
+    with zipfile.ZipFile(home / f"{name}-1.0-py3-none-any.whl", "w") as archive:
+        archive.writestr(f"{name}.py", code)
+        archive.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+        archive.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        archive.writestr(f"{info}/RECORD", f"{name}.py,,\n{info}/METADATA,,\n{info}/WHEEL,,\n{info}/RECORD,,\n")
+
+
+async def test_requirements_can_be_imported_and_not_changed(boxes: Boxes, home: Path) -> None:
+    wheel(home / "wheels", "tinything", "def answer(): return 42\n")
+    async with boxes(requirements=("tinything",)) as box:
+        assert (await box.run("import tinything; tinything.answer()")).text == "42"
+        assert (await box.run("import importlib.metadata as m; m.version('tinything')")).text == "'1.0'"
+        assert (await box.run("import numpy, pandas; pandas.Series([1]).sum().item()")).text == "1"
+        run = await box.run("open(tinything.__file__, 'a')")
+        assert run.error is not None
+        assert run.error.type in ("OSError", "PermissionError")
+        run = await box.run("import os; os.listdir('/pkgs')")
+        assert run.exit.status == "raised"
+        await box.sandbox.restart()
+        assert (await box.run("import tinything; tinything.answer()")).text == "42"
+    async with boxes() as box:
+        assert (await box.run("import tinything")).exit.status == "raised"
+
+
+@pytest.mark.parametrize(
+    "requirement", ["no-such-thing-anywhere", "-r /etc/passwd", "https://example.com/x.whl", "json", ""]
+)
+async def test_what_cannot_be_had_is_explained_before_anything_runs(boxes: Boxes, requirement: str) -> None:
+    with pytest.raises(BelljarError, match=r"^requirements(\[0\])?: "):
+        async with boxes(requirements=(requirement,)):
+            raise AssertionError("there must be no sandbox")
+
+
+async def test_an_unknown_environment_is_refused(boxes: Boxes) -> None:
+    with pytest.raises(BelljarError, match="'other' is not an environment; use one of data, none"):
+        async with boxes(packages="other"):
+            raise AssertionError("there must be no sandbox")
+
+
+# Capacity, and leaving nothing. These make sources of their own, so they speak of the local one.
+
+
+async def test_none_is_free_at_the_cap(home: Path) -> None:
+    source = LocalSource(Options(cache=home / "cache", most=2, preload=False))
+    try:
+        async with source.acquire(Spec(packages="none")), AsyncExitStack() as stack:
+            await stack.enter_async_context(source.acquire(Spec(packages="none")))
+            with pytest.raises(
+                NoneFree, match="all 2 sandboxes are in use; close one, wait, or raise the limit"
+            ) as caught:
+                await stack.enter_async_context(source.acquire(Spec(packages="none")))
+            assert (caught.value.code, caught.value.retryable) == ("none_free", True)
+            await stack.aclose()
+            sandbox = await stack.enter_async_context(source.acquire(Spec(packages="none")))
+            assert isinstance([output async for output in sandbox.run(Cell("1"))][-1], Exit)
+        with pytest.raises(InvalidRequest):
+            async with source.acquire(Spec(packages="none", requirements=("json",))):
+                pass
+        async with source.acquire(Spec(packages="none")), source.acquire(Spec(packages="none")):
+            pass  # what failed took no place for ever
+    finally:
+        await source.close()
+
+
+async def test_a_closed_source_gives_nothing(home: Path) -> None:
+    source = LocalSource(Options(cache=home / "cache", preload=False))
+    async with source.acquire(Spec(packages="none")):
+        pass
+    await source.close()
+    await source.close()
+    with pytest.raises(Lost):
+        async with source.acquire(Spec(packages="none")):
+            pass
+
+
+@pytest.mark.parametrize("warm", [0, 3])
+async def test_a_source_leaves_nothing_behind(
+    home: Path, warm: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    await asyncio.to_thread(int)  # the loop's own thread pool, which stays
+    before = await settled()
+    source = LocalSource(Options(cache=home / "cache", warm=warm, warm_spec=Spec(packages="none"), preload=False))
+    async with source.acquire(Spec(packages="none")) as one, source.acquire(Spec(packages="none")) as other:
+        for code in ("1", "import os; os._exit(1)", "2", "open('x', 'w'); import ctypes; ctypes.string_at(0)"):
+            _ = [output async for output in one.run(Cell(code))]
+        await other.restart()
+        await other.files.write("x", b"")
+    for delay in (0.0, 0.001, 0.002, 0.005, 0.01, 0.02):
+        task = asyncio.create_task(_use(source))
+        await asyncio.sleep(delay)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    await source.close()
+    del source, one, other
+    assert await settled() == before
+
+
+async def _use(source: SandboxSource) -> None:
+    async with source.acquire(Spec(packages="none")) as sandbox:
+        _ = [output async for output in sandbox.run(Cell("import time; time.sleep(10)"))]
+
+
+async def settled() -> traces.Traces:
+    """Traces once what is ending has ended."""
+    gc.collect()
+    seen = [traces.of()]
+
+    def same() -> bool:
+        seen.append(traces.of())
+        return seen[-1] == seen[-2]
+
+    await asyncio.sleep(0.05)
+    await until(same, "nothing changes any more")
+    return seen[-1]
