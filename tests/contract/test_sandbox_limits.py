@@ -73,7 +73,7 @@ def enforced_memory(sandbox: Sandbox) -> int | None:
     """What the kernel says of the sandbox's memory, seen from the host; None where it has no say."""
     if not isinstance(sandbox, LocalSandbox):
         return None
-    group = sandbox._box._group
+    group = sandbox._box.group
     if group is None or group.memory is None:
         return None
     name = "memory.max" if group.kind == "v2" else "memory.limit_in_bytes"

@@ -494,7 +494,8 @@ def test_two_threads_may_look_at_once(box: Box) -> None:
 def test_a_closed_workspace_says_so(source: LocalSource) -> None:
     with source.lease(Spec(packages="none")) as box:
         files = box.files
-    for action in (files.list, files.changes, lambda: files.read("x"), lambda: files.write("x", b"")):
+    actions = (files.list, lambda: list(files.look()), lambda: files.read("x"), lambda: files.write("x", b""))
+    for action in actions:
         with pytest.raises(Lost):
             action()
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Iterator
 
-from belljar.sandbox.local.box import Box, Steps, Wait
+from belljar.sandbox.local.box import Box
+from belljar.sandbox.local.steps import Steps, Wait
 from belljar.sandbox.outputs import Output
 
 

@@ -13,7 +13,7 @@ import mimetypes
 import os
 import secrets
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from typing import Literal
 
 from belljar.errors import InvalidRequest, Lost, NotFound, TooLarge, WorkspaceSecurityError
@@ -23,6 +23,8 @@ from belljar.sandbox.outputs import FileChanged
 
 MOUNT = "/mnt/data/"
 _BENEATH = linux.RESOLVE_BENEATH | linux.RESOLVE_NO_SYMLINKS | linux.RESOLVE_NO_MAGICLINKS | linux.RESOLVE_NO_XDEV
+_BREATH = 1000
+"""Files looked at in one go."""
 _TEMPORARY = ".belljar-part-"
 _TRIES = 1000
 
@@ -152,11 +154,13 @@ class Files:
     def list(self) -> list[FileInfo]:
         return sorted((_info(name, found) for name, found in self._walk()), key=lambda info: info.name)
 
-    def changes(self) -> Sequence[FileChanged]:
-        """What is new or different since the last look."""
+    def look(self) -> Generator[None, None, Sequence[FileChanged]]:
+        """What is new or different since the last look. Pauses now and then: there may be many files."""
         now: dict[str, Stamp] = {}
         changed = []
-        for name, found in self._walk():
+        for count, (name, found) in enumerate(self._walk(), 1):
+            if count % _BREATH == 0:
+                yield
             now[name] = _stamp(found)
             before = self._known.get(name)
             if before != now[name]:

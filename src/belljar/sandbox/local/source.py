@@ -10,7 +10,7 @@ import resource
 import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from belljar.errors import BelljarError, CannotConfine, Lost, NoneFree
@@ -31,7 +31,7 @@ class Options:
     cache: Path
     """Where package layers and the font list are kept."""
     most: int = 256
-    """Sandboxes alive at once, the warm ones among them."""
+    """Sandboxes in use at once; those kept ready come on top."""
     warm: int = 0
     """Sandboxes of the default kind kept ready."""
     warm_spec: Spec = field(default_factory=Spec)
@@ -192,7 +192,7 @@ class LocalSource:
                 self._alive -= 1
 
     def _claim(self, spec: Spec) -> Box | None:
-        if spec != self._options.warm_spec:
+        if _shape(spec) != _shape(self._options.warm_spec):
             return None
         while True:
             try:
@@ -201,6 +201,7 @@ class LocalSource:
                 return None
             self._pool_wanted.set()
             if box.alive:
+                box.spec = spec
                 return box
             with contextlib.suppress(BelljarError, OSError):
                 drive.finish(box, box.close())
@@ -251,6 +252,12 @@ class LocalSource:
             self._jail.close()
             self._jail = None
         self._ready.clear()
+
+
+def _shape(spec: Spec) -> Spec:
+    """What is built into a sandbox when it is made; the rest the host applies to each cell."""
+    same = {"timeout": None, "output": 0, "output_total": 0, "display": 0, "grace": 0.0}
+    return replace(spec, limits=replace(spec.limits, **same))  # type: ignore[arg-type]
 
 
 def raise_file_limit() -> None:

@@ -1,0 +1,68 @@
+"""The host's ends of one interpreter: frames, standard output and error, and word from the zygote."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator
+
+from belljar.sandbox.base import KIB
+from belljar.sandbox.guest import frames
+from belljar.sandbox.local import messages
+
+
+class Link:
+    """Its sockets and pipes, and what is known of its end."""
+
+    def __init__(self) -> None:
+        self.status, self._status = messages.pair()
+        self.execution, self._execution = messages.pair(socket.SOCK_STREAM)
+        self.stdout, self._stdout = os.pipe2(os.O_CLOEXEC)
+        self.stderr, self._stderr = os.pipe2(os.O_CLOEXEC)
+        for fd in (self.stdout, self.stderr):
+            os.set_blocking(fd, False)
+        self.status.setblocking(False)
+        self.execution.setblocking(False)
+        self.handle: int | None = None
+        self.greeted = False
+        self.eof = False
+        self.ended: int | None = None
+        self._decoder = frames.Decoder()
+
+    @property
+    def theirs(self) -> list[int]:
+        return [self._status.fileno(), self._execution.fileno(), self._stdout, self._stderr]
+
+    @property
+    def watched(self) -> list[int]:
+        return [self.status.fileno(), self.execution.fileno(), self.stdout, self.stderr]
+
+    def close_theirs(self) -> None:
+        self._status.close()
+        self._execution.close()
+        os.close(self._stdout)
+        os.close(self._stderr)
+
+    def read_frames(self) -> Iterator[tuple[int, bytes]]:
+        """The frames that are there; `Malformed` for what is none."""
+        try:
+            # Plain recv: descriptors that the code may push along are dropped by the kernel. A larger buffer would be
+            # mapped and unmapped for every cell.
+            data = self.execution.recv(64 * KIB)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self.eof = True
+            return
+        yield from self._decoder.feed(data)
+
+    def close(self) -> None:
+        self.status.close()
+        self.execution.close()
+        os.close(self.stdout)
+        os.close(self.stderr)
+        if self.handle is not None:
+            os.close(self.handle)
+            self.handle = None

@@ -1,0 +1,21 @@
+"""Operations as generators: they yield `Wait` where they need the kernel, and outputs where they have any."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import TypeAlias, TypeVar
+
+from belljar.sandbox.outputs import Output
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Come back when a descriptor of the box's `epoll` is ready, or after this many seconds."""
+
+    seconds: float | None
+
+
+T = TypeVar("T")
+Steps: TypeAlias = Generator[Wait | Output, list[int], T]
+"""Sent back after a `Wait`: the descriptors that are ready."""

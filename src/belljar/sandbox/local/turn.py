@@ -1,0 +1,287 @@
+"""One cell from request to `Exit`: send it, pass on what comes, mind the limits, explain the end."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from belljar.errors import Lost
+from belljar.sandbox import explain
+from belljar.sandbox.base import KIB, Cell
+from belljar.sandbox.guest import frames
+from belljar.sandbox.local import messages
+from belljar.sandbox.local.interpreter import CUT_OFF
+from belljar.sandbox.local.printed import Printed
+from belljar.sandbox.local.steps import Steps, Wait
+from belljar.sandbox.outputs import Display, Error, Exit, FileChanged, Result
+
+if TYPE_CHECKING:
+    from belljar.sandbox.local.box import Box
+
+_TICK = 0.25
+"""How often a running cell is looked at when nothing happens."""
+_DISPLAY_COST = 1024
+"""Bytes that a display counts for beyond its own: a tiny one is still an object to everyone who handles it."""
+_WORDS = 256 * KIB
+"""The most that is kept of a message or a traceback, which the code words as it likes."""
+_MOMENT = 0.2
+"""How long an interpreter that went silent may take to be reported dead."""
+
+
+class Turn:
+    """One cell from request to `Exit`."""
+
+    def __init__(self, box: Box, cell: Cell, number: int) -> None:
+        assert box.link is not None
+        self._box = box
+        self._limits = box.limits
+        self._link = box.link
+        self._number = number
+        self._code = cell.code
+        self._timeout = cell.timeout if cell.timeout is not None else box.limits.timeout
+        self._started = time.monotonic()
+        self._boot_time = time.clock_gettime(time.CLOCK_BOOTTIME)
+        self._text = Printed(box.link, box.files, box.limits, number)
+        self._files = box.files
+        self._done: dict[str, object] | None = None
+        self._ooms = box.ooms
+        self._stop: str | None = None
+        self._stop_at = 0.0
+        self._next_signal = 0.0
+        self._killed = False
+        self._shown = 0
+        self._deaf_since: float | None = None
+        self._cut_off = False
+        self._cpu_before = box.group.cpu_seconds() if box.group else None
+        self._usage_asked = False
+        self._next_usage = self._started
+
+    def steps(self) -> Steps[None]:
+        try:
+            yield from self._send()
+            while not self._over():
+                ready = yield Wait(self._patience())
+                yield from self._take(ready)
+                self._mind()
+            yield from self._finish()
+        finally:
+            self._text.close()
+
+    def _send(self) -> Steps[None]:
+        data = memoryview(frames.encode_json(frames.RUN, {"id": self._number, "code": self._code}))
+        sock = self._link.execution
+        watching = False
+        while data:
+            try:
+                data = data[sock.send(data) :]
+            except BlockingIOError:
+                # Larger than the socket's buffer: watch for room, but keep reading meanwhile.
+                if not watching:
+                    self._box.epoll.modify(sock, select.EPOLLIN | select.EPOLLOUT)
+                    watching = True
+                ready = yield Wait(self._patience())
+                yield from self._take(ready)
+                self._mind()
+                if self._over():
+                    return
+            except OSError:
+                self._go_deaf()
+                return
+        if watching:
+            self._box.epoll.modify(sock, select.EPOLLIN)
+
+    def _over(self) -> bool:
+        return self._done is not None or self._link.ended is not None or bool(self._box.lost)
+
+    def _patience(self) -> float:
+        now = time.monotonic()
+        times = [now + _TICK]
+        if self._timeout is not None and self._stop is None:
+            times.append(self._started + self._timeout)
+        if self._stop is not None and not self._killed:
+            times.append(self._next_signal)
+        if self._deaf_since is not None and not self._cut_off:
+            times.append(self._deaf_since + _MOMENT)
+        return max(0.0, min(times) - now)
+
+    def _take(self, ready: list[int]) -> Steps[None]:
+        """Read what is ready. Text before frames: the guest prints nothing more until a display has been taken."""
+        interpreter = self._link
+        if {interpreter.stdout, interpreter.stderr, interpreter.execution.fileno()}.intersection(ready):
+            yield from self._text.read()
+        if interpreter.status.fileno() in ready:
+            self._box.read_status(interpreter)
+        if interpreter.execution.fileno() in ready:
+            yield from self._take_frames()
+        if self._box.control is not None and self._box.control.fileno() in ready:
+            usage = self._box.read_control()
+            if usage and "cpu" in usage:
+                self._judge(usage)
+
+    def _take_frames(self) -> Steps[None]:
+        try:
+            for kind, payload in self._link.read_frames():
+                if kind in (frames.DISPLAY, frames.RESULT):
+                    self._shown += len(payload) + _DISPLAY_COST
+                    if self._too_much():
+                        continue
+                    bundle = frames.decode_bundle(payload)
+                    yield Result(bundle) if kind == frames.RESULT else Display(bundle)
+                elif kind == frames.DONE:
+                    done = frames.decode_json(payload)
+                    if done.get("id") == self._number:
+                        self._done = done
+        except frames.Malformed:
+            self._link.eof = True
+        if self._link.eof:
+            self._go_deaf()
+
+    def _go_deaf(self) -> None:
+        """Nothing more can be understood from the interpreter; whether it is dead will be known in a moment."""
+        if self._deaf_since is None:
+            self._deaf_since = time.monotonic()
+            self._box.epoll.unregister(self._link.execution)
+
+    # -- limits -------------------------------------------------------------------------------------------------
+
+    def _mind(self) -> None:
+        """Start, repeat or escalate a stop."""
+        now = time.monotonic()
+        if self._stop is None:
+            if self._box.interrupt_asked:
+                self._begin_stop("interrupted", now)
+                self._next_signal = now + self._limits.grace / 5  # the first has been sent by whoever asked
+            elif self._timeout is not None and now >= self._started + self._timeout:
+                self._begin_stop("timed_out", now)
+            elif self._too_much():
+                self._begin_stop("output", now)
+            else:
+                self._watch_usage(now)
+        if self._deaf_since is not None and now >= self._deaf_since + _MOMENT and not self._cut_off:
+            # It lives but can no longer be understood: end it. Had it died, the zygote would have said so by now.
+            self._cut_off = True
+            self._box.signal(signal.SIGKILL)
+        if self._stop is not None and not self._killed and now >= self._next_signal:
+            if now >= self._stop_at + self._limits.grace:
+                self._killed = True
+                self._box.signal(signal.SIGKILL)
+            else:
+                # Once may hit a moment in which nobody listens, or an `except` that goes on.
+                self._box.signal(signal.SIGINT)
+                self._next_signal = now + self._limits.grace / 5
+
+    def _too_much(self) -> bool:
+        """Text goes to a log beyond its cap; displays are held by whoever listens, so they have a cap of their own."""
+        limits = self._limits
+        return self._shown > limits.display or self._text.total + self._shown > limits.output_total
+
+    def _begin_stop(self, why: str, now: float) -> None:
+        self._stop, self._stop_at, self._next_signal = why, now, now
+
+    def _watch_usage(self, now: float) -> None:
+        """Read what the kernel counts; where it does not count for us, ask the init now and then."""
+        if self._limits.cpu_time is None and self._box.group is not None:
+            return
+        used = self._box.group.cpu_seconds() if self._box.group else None
+        if used is not None:
+            self._judge_cpu(used, now)
+        elif now >= self._next_usage and not self._usage_asked and self._box.control is not None:
+            with contextlib.suppress(OSError):
+                messages.send(self._box.control, {"op": "usage", "turn": self._number})
+                self._usage_asked = True
+
+    def _judge(self, usage: dict[str, Any]) -> None:
+        if usage.get("turn") != self._number:
+            return  # asked by an earlier cell
+        self._usage_asked = False
+        now = time.monotonic()
+        self._next_usage = now + 0.1
+        if self._stop is None and self._box.group is None and usage["memory"] > self._limits.memory:
+            self._begin_stop("memory", now)
+            self._killed = True
+            self._box.signal(signal.SIGKILL)
+        self._judge_cpu(usage["cpu"], now)
+
+    def _judge_cpu(self, used: float, now: float) -> None:
+        if self._cpu_before is None:
+            # The first look comes a moment after the start: give the cell what it can have used by then.
+            self._cpu_before = max(0.0, used - (now - self._started) * (os.cpu_count() or 1))
+            return
+        limit = self._limits.cpu_time
+        if limit is not None and self._stop is None and used - self._cpu_before > limit:
+            self._begin_stop("cpu", now)
+
+    # -- the end ------------------------------------------------------------------------------------------------
+
+    def _finish(self) -> Steps[None]:
+        seconds = time.monotonic() - self._started
+        if self._done is None:
+            yield from self._text.read()
+        yield from self._text.finish()
+        ended = self._link.ended is not None
+        with contextlib.suppress(Lost):  # which the exit tells
+            if ended:
+                yield from self._box.ask({"op": "kill"})  # the next interpreter would do it, but may never come
+            elif self._stop in ("timed_out", "cpu", "output"):
+                # What the cell left running would go on past its limit.
+                yield from self._box.ask({"op": "sweep", "since": self._boot_time})
+        outcome = self._outcome(seconds, kept=not ended)
+        if ended:
+            self._box.drop_link()
+        for change in (yield from self._changes()):  # noqa: UP028 - a list has no send()
+            yield change
+        yield outcome
+
+    def _changes(self) -> Steps[Sequence[FileChanged]]:
+        look = self._files.look()
+        while True:
+            try:
+                next(look)
+            except StopIteration as done:
+                changes: Sequence[FileChanged] = done.value
+                return changes
+            yield Wait(0.0)
+
+    def _outcome(self, seconds: float, *, kept: bool) -> Exit:
+        limits, box = self._limits, self._box
+        if box.lost:
+            return explain.lost(box.lost, seconds=seconds)
+        ooms = box.ooms = box.group.oom_kills() if box.group else 0
+        if self._link.ended is not None and ooms > self._ooms:
+            return explain.over("memory", limits, kept=False, seconds=seconds)
+        error = _error(self._done)
+        match self._stop:
+            case "timed_out":
+                return explain.timed_out(self._timeout or 0.0, kept=kept, seconds=seconds)
+            case "interrupted":
+                return explain.interrupted(kept=kept, error=error, seconds=seconds)
+            case "memory" | "cpu" | "output":
+                return explain.over(self._stop, limits, kept=kept, seconds=seconds)
+        if self._done is None:
+            status = self._link.ended if self._link.ended is not None else -signal.SIGKILL
+            if self._cut_off or status == CUT_OFF:
+                return explain.disconnected(seconds=seconds)
+            return explain.ended(status, out_of_memory=False, limits=limits, seconds=seconds)
+        note = str(self._done.get("note") or "")[:_WORDS]
+        if ooms > self._ooms:
+            note = f"{note} A subprocess was killed: the memory limit is {explain.size(limits.memory)}.".strip()
+        code = self._done.get("code")
+        code = code if isinstance(code, int) else None
+        if self._done.get("status") == "ok":
+            return Exit("ok", note, code=code, seconds=seconds)
+        if self._done.get("status") == "interrupted" and error is not None:
+            # KeyboardInterrupt that nobody outside asked for: the code raised it.
+            return explain.raised(error, limits, code=code, note=note, seconds=seconds)
+        return explain.raised(error or Error("Exception", "", ""), limits, code=code, note=note, seconds=seconds)
+
+
+def _error(done: dict[str, object] | None) -> Error | None:
+    match done:
+        case {"error": {"type": str(kind), "message": str(message), "traceback": str(traceback)}}:
+            return Error(kind[:256], message[:_WORDS], traceback[-_WORDS:])
+    return None
