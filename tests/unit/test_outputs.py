@@ -156,6 +156,7 @@ def test_other_ends() -> None:
 )  # fmt: skip
 def test_an_exception_is_told_with_the_limit_behind_it(kind: str, message: str, note: str, text: str) -> None:
     error = Error(kind, message, "Traceback …")
-    assert explain.raised(error, LIMITS, code=None, note=note, seconds=1) == Exit(
-        "raised", text, error=error, seconds=1
-    )
+    told = explain.raised(error, LIMITS, code=None, note=note, seconds=1)
+    assert told == Exit("raised", text, told.hint, error=error, seconds=1)
+    assert text.endswith(told.hint)
+    assert told.hint.startswith(note)

@@ -180,10 +180,7 @@ def _note(end: Exit) -> str:
     """What the exit says beyond the traceback that is shown anyway."""
     if end.status == "ok" or (end.error is not None and end.error.type == "SystemExit"):
         return ""
-    if end.status != "raised" or end.error is None:
-        return end.text
-    first = (end.error.message.strip().splitlines() or [""])[0]
-    return end.text.removeprefix(f"{end.error.type}: {first}").strip()
+    return end.hint if end.status == "raised" else end.text
 
 
 def named(traceback: str, script: str | None) -> str:

@@ -89,7 +89,7 @@ def raised(error: Error, limits: Limits, *, code: int | None, note: str, seconds
     more = note or _limit(error, limits)
     if more:
         what += f" {more}" if what.endswith((".", "!", "?", "…")) else f". {more}"
-    return Exit("raised", what, error=error, code=code, seconds=seconds)
+    return Exit("raised", what, more, error=error, code=code, seconds=seconds)
 
 
 def _first_line(message: str) -> str:

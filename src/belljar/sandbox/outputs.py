@@ -92,6 +92,8 @@ class Exit:
     status: Literal["ok", "raised", "timed_out", "killed"]
     text: str = ""
     """One or two sentences for people and models: what happened, which limit, the next step. Empty when ok."""
+    hint: str = ""
+    """Of `text`, what goes beyond the exception itself: for callers who show the traceback anyway."""
     reason: Reason | None = None
     """Set when killed."""
     error: Error | None = None

@@ -100,8 +100,8 @@ def printing(original: Callable[..., None]) -> Callable[..., None]:
     def print(
         *values: object, sep: str | None = " ", end: str | None = "\n", file: object = None, flush: object = False
     ) -> None:
-        stream = sys.stdout
-        if (file is not None and file is not stream) or type(stream) is not Output:
+        stream = sys.stdout if file is None else file
+        if type(stream) is not Output:
             return original(*values, sep=sep, end=end, file=file, flush=flush)
         try:
             text = (" " if sep is None else sep).join([str(value) for value in values]) + ("\n" if end is None else end)

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from belljar.sandbox.local.launcher import remove_cgroup
+from belljar.sandbox.local.launcher import ASIDE, remove_cgroup, step_back
 
 _OOM_KILL = re.compile(rb"^oom_kill (\d+)$", re.MULTILINE)
 _USED = re.compile(rb"^usage_usec (\d+)$", re.MULTILINE)
 _OURS = re.compile(r"belljar-(\d+)-(\d+)-\d+")
+_LIMITS = ("memory.max", "memory.high", "cpu.max")
 
 
 @dataclass(slots=True)
@@ -121,6 +122,7 @@ class Groups:
     def close(self) -> None:
         for path in self.directories:
             remove_cgroup(str(path))
+            step_back(str(path.parent))
 
 
 def _write(path: Path, text: str, *, optional: bool = False) -> None:
@@ -163,7 +165,7 @@ def detect(serial: int) -> Groups:
     return Groups(why="; ".join(reasons))
 
 
-class _Unusable(Exception):
+class _Unusable(ValueError):
     pass
 
 
@@ -206,42 +208,68 @@ def _version1(name: str) -> Groups:
 
 
 def _version2(name: str) -> Groups:
-    own = _own("")
-    if own is None:
-        raise _Unusable("no version 2 hierarchy")
     try:
-        if "memory" not in (own / "cgroup.controllers").read_text().split():
-            raise _Unusable(f"version 2: the memory controller is not delegated to {own.name or '/'}")
-        sweep(own)
-        ours = own / name
+        parent, controllers = place({os.getpid()})
+        sweep(parent)
+        ours = parent / name
         ours.mkdir()
         try:
-            _delegate(own, ours)
+            _delegate(parent, ours, controllers)
         except OSError:
             remove_cgroup(str(ours))
+            step_back(str(parent))
             raise
-    except OSError as error:
+    except (OSError, _Unusable) as error:
         raise _Unusable(f"version 2: {error}") from None
-    return Groups("v2", "", ours, ours, ours)
+    return Groups("v2", "", ours, ours if "cpu" in controllers else None, ours)
 
 
-def _delegate(own: Path, ours: Path) -> None:
-    """Let groups below `ours` have limits. Version 2 wants processes in leaves only, so this one steps aside."""
-    wanted = [name for name in ("memory", "cpu") if name in (own / "cgroup.controllers").read_text().split()]
-    enable = " ".join(f"+{name}" for name in wanted)
-    enabled = set((own / "cgroup.subtree_control").read_text().split())
-    if not enabled.issuperset(wanted):
-        leaf = own / "belljar-host"
-        alone = {int(pid) for pid in (own / "cgroup.procs").read_text().split()} == {os.getpid()}
-        if alone:
-            leaf.mkdir(exist_ok=True)
-            _write(leaf / "cgroup.procs", str(os.getpid()))
-        try:
-            _write(own / "cgroup.subtree_control", enable)
-        except OSError:
-            if alone:
-                _write(own / "cgroup.procs", str(os.getpid()), optional=True)
-            raise
+def place(selves: set[int]) -> tuple[Path, set[str]]:
+    """Where in version 2 groups with limits can be made, and the controllers they can have.
+
+    It wants processes in leaves only, but for the root group. So either nobody is in our group but `selves`, who can
+    step aside, or the groups are made beside ours, unless that would free them from a limit that ours has.
+    """
+    own = _own("")
+    if own is None:
+        raise _Unusable("not mounted, or not ours to see")
+    if own.name == ASIDE:  # where an earlier source of this process, or of the one that started it, has stepped
+        own = own.parent
+    controllers = {"memory", "cpu"} & {*_words(own / "cgroup.controllers")}
+    if "memory" not in controllers:
+        raise _Unusable(f"the memory controller is not delegated to {own.name}")
+    others = {int(pid) for pid in _words(own / "cgroup.procs")} - selves
+    if others and (own / "cgroup.type").exists() and not controllers.issubset(_words(own / "cgroup.subtree_control")):
+        own, controllers = _beside(own, controllers, f"{own.name} has {len(others)} other processes in it")
+    elif not os.access(own / "cgroup.procs", os.W_OK):
+        raise _Unusable(f"{own.name} is not ours to divide")
+    return own, controllers
+
+
+def _beside(own: Path, controllers: set[str], why: str) -> tuple[Path, set[str]]:
+    if not all(_words(own / name)[0] == "max" for name in _LIMITS if (own / name).exists()):
+        raise _Unusable(f"{why}, and limits that a group beside it would not have")
+    above = own.parent
+    enabled = above / "cgroup.subtree_control"  # not there above the hierarchy's root, or above what a container sees
+    controllers = controllers & {*_words(enabled)} if enabled.exists() else set()
+    if "memory" not in controllers or not os.access(above / "cgroup.procs", os.W_OK):
+        raise _Unusable(f"{why}, so none below it can have limits, nor may we make one beside it")
+    return above, controllers
+
+
+def _words(path: Path) -> list[str]:
+    return path.read_text().split()
+
+
+def _delegate(parent: Path, ours: Path, controllers: set[str]) -> None:
+    """Let groups below `ours` have limits; this process steps aside if it must."""
+    enable = " ".join(f"+{name}" for name in controllers)
+    if not controllers.issubset(_words(parent / "cgroup.subtree_control")):
+        if _words(parent / "cgroup.procs") == [str(os.getpid())]:
+            aside = parent / ASIDE
+            aside.mkdir(exist_ok=True)
+            _write(aside / "cgroup.procs", str(os.getpid()))
+        _write(parent / "cgroup.subtree_control", enable)
     _write(ours / "cgroup.subtree_control", enable)
 
 

@@ -14,6 +14,9 @@ import time
 
 from belljar.sandbox.local import linux, messages, nursery, root
 
+ASIDE = "belljar-host"
+"""The group of version 2 into which a host steps, so that groups beside it can have limits."""
+
 
 def main() -> None:
     """Descriptors: 3 the start message, then the nursery's own socket; 4 the host's pidfd."""
@@ -68,6 +71,7 @@ def _watch(host: int, jail: int, cgroups: list[str]) -> None:
     if host in ended:
         for path in cgroups:
             remove_cgroup(path)
+            step_back(os.path.dirname(path))
 
 
 def remove_cgroup(path: str) -> None:
@@ -86,3 +90,23 @@ def remove_cgroup(path: str) -> None:
             return
         except OSError:
             time.sleep(0.005)
+
+
+def step_back(parent: str) -> None:
+    """Return those who stepped aside, unless a group below still needs it: the kernel then refuses the first step."""
+    try:
+        with open(f"{parent}/{ASIDE}/cgroup.procs") as file:
+            aside = file.read().split()
+        with open(f"{parent}/cgroup.subtree_control") as file:
+            enabled = {"memory", "cpu"} & {*file.read().split()}
+        _write(f"{parent}/cgroup.subtree_control", " ".join(f"-{name}" for name in enabled))
+        for pid in aside:
+            _write(f"{parent}/cgroup.procs", pid)
+        os.rmdir(f"{parent}/{ASIDE}")
+    except OSError:
+        pass
+
+
+def _write(path: str, text: str) -> None:
+    with open(path, "w") as file:
+        file.write(text)

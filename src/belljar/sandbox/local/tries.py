@@ -110,19 +110,8 @@ def _version1(host: int) -> bool:
 
 
 def _version2(host: int) -> bool:
-    own = cgroups._own("")
-    if own is None:
-        raise ValueError("not mounted, or not ours to see")
-    controllers = (own / "cgroup.controllers").read_text().split()
-    if "memory" not in controllers:
-        raise ValueError("the memory controller is not delegated to us")
-    _make_and_remove(str(own))
-    enabled = (own / "cgroup.subtree_control").read_text().split()
-    wanted = {"memory", "cpu"} & {*controllers}
-    others = {int(pid) for pid in (own / "cgroup.procs").read_text().split()} - {host, os.getpid()}
-    if not wanted.issubset(enabled) and (own / "cgroup.type").exists() and others:
-        # Processes may be in leaves only, but for the root group, which has no type; ours could step aside, theirs not.
-        raise ValueError(f"our group has {len(others)} other processes in it, so no group below it can have limits")
+    parent, controllers = cgroups.place({host, os.getpid()})
+    _make_and_remove(str(parent))
     return "cpu" in controllers
 
 
