@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, Unpack
 
 from belljar.errors import Lost
-from belljar.sandbox.base import MIB, Cell, Limits
+from belljar.sandbox.asking import Asked, make_cell, make_spec
+from belljar.sandbox.base import Limits
 from belljar.sandbox.default import default_source
 from belljar.sandbox.outputs import Exit, Output, Run, fold
-from belljar.sandbox.session import make_spec
 
 if TYPE_CHECKING:  # the jail's own modules load on Linux only; elsewhere `default_source` refuses with the remedy
     from belljar.sandbox.local.box import Box
@@ -29,31 +29,8 @@ class Sandbox:
     '42'
     """
 
-    def __init__(
-        self,
-        *,
-        memory: int | str = "1g",
-        packages: str = "data",
-        requirements: Sequence[str] = (),
-        timeout: float | None = 60.0,
-        cpus: float | None = None,
-        cpu_time: float | None = None,
-        disk: int | str | None = None,
-        processes: int = 256,
-        output: int | str = MIB,
-        source: LocalSource | None = None,
-    ) -> None:
-        self.spec = make_spec(
-            memory=memory,
-            packages=packages,
-            requirements=requirements,
-            timeout=timeout,
-            cpus=cpus,
-            cpu_time=cpu_time,
-            disk=disk,
-            processes=processes,
-            output=output,
-        )
+    def __init__(self, *, source: LocalSource | None = None, **asked: Unpack[Asked]) -> None:
+        self.spec = make_spec(**asked)
         self._source = source
         self._turn = threading.Lock()
         self._stack = ExitStack()
@@ -99,7 +76,7 @@ class Sandbox:
         box = self._open
         with self._turn:
             finished = False
-            outputs = drive.blocking(box, box.run(Cell(code, timeout)))
+            outputs = drive.blocking(box, box.run(make_cell(code, timeout)))
             try:
                 for output in outputs:
                     finished = isinstance(output, Exit)

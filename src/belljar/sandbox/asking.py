@@ -1,0 +1,90 @@
+"""What a caller asks for, checked before anything is made: a bad value names its field and the remedy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypedDict
+
+from belljar.config import Wrong, size
+from belljar.errors import InvalidRequest, TooLarge
+from belljar.sandbox.base import MIB, TIERS, Cell, Limits, Spec
+
+LEAST_MEMORY = 64 * MIB
+"""Below this the interpreter itself has no room to breathe."""
+LARGEST_CODE = 8 * MIB
+
+
+class Asked(TypedDict, total=False):
+    """The keywords of `Sandbox` and `AsyncSandbox`; what is left out has its default in `make_spec`."""
+
+    memory: int | str
+    packages: str
+    requirements: Sequence[str]
+    timeout: float | None
+    cpus: float | None
+    cpu_time: float | None
+    disk: int | str | None
+    processes: int
+    output: int | str
+
+
+def make_spec(
+    *,
+    memory: int | str = "1g",
+    packages: str = "data",
+    requirements: Sequence[str] = (),
+    timeout: float | None = 60.0,
+    cpus: float | None = None,
+    cpu_time: float | None = None,
+    disk: int | str | None = None,
+    processes: int = 256,
+    output: int | str = MIB,
+) -> Spec:
+    """What a source is asked for."""
+    memory_bytes = parse_size(memory, name="memory")
+    if memory_bytes < LEAST_MEMORY:
+        tiers = ", ".join(TIERS)
+        raise InvalidRequest(f"memory: {memory!r} is too little; 64m is the least, {tiers} the tiers", param="memory")
+    for name, value in (("timeout", timeout), ("cpus", cpus), ("cpu_time", cpu_time)):
+        _check_positive(value, name=name)
+    if not _is_number(processes) or processes < 4:
+        raise InvalidRequest(f"processes: {processes!r} is not a number from 4 up", param="processes")
+    if isinstance(requirements, str):
+        raise InvalidRequest(f"requirements: {requirements!r} is one text; give a list of names", param="requirements")
+    limits = Limits(
+        memory=memory_bytes,
+        cpus=cpus,
+        cpu_time=cpu_time,
+        timeout=timeout,
+        processes=processes,
+        disk=memory_bytes // 2 if disk is None else parse_size(disk, name="disk"),
+        output=parse_size(output, name="output"),
+    )
+    return Spec(limits=limits, packages=packages, requirements=tuple(requirements))
+
+
+def make_cell(code: str, timeout: float | None) -> Cell:
+    """What a sandbox is asked to run."""
+    if not isinstance(code, str):
+        raise InvalidRequest(f"code: {type(code).__name__} is not text; give Python source as str", param="code")
+    if len(code) > LARGEST_CODE:
+        raise TooLarge(f"code: {len(code)} characters; {LARGEST_CODE} are the most. Put data in a file instead")
+    _check_positive(timeout, name="timeout")
+    return Cell(code, timeout)
+
+
+def parse_size(value: int | str, *, name: str) -> int:
+    """Bytes, from a number or text such as "512m" or "4g"."""
+    try:
+        return size(value)
+    except Wrong as error:
+        raise InvalidRequest(f"{name}: {value!r} is not {error}", param=name) from None
+
+
+def _check_positive(value: float | None, *, name: str) -> None:
+    if value is not None and not (_is_number(value) and 0 < value < 1e9):
+        raise InvalidRequest(f"{name}: {value!r} is not a positive number; leave it out for the default", param=name)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
