@@ -392,7 +392,7 @@ def test_json_has_a_line_for_each_output(belljar: Command) -> None:
     [result] = [one for one in told if one["output"] == "result"]
     assert result == {"output": "result", "data": {"text/plain": "2"}, "base64": []}
     assert told[-1].keys() == {
-        "output", "status", "text", "reason", "error", "code", "kept", "seconds", "exit_code",
+        "output", "status", "text", "hint", "reason", "error", "code", "kept", "seconds", "exit_code",
     }  # fmt: skip
     assert (told[-1]["output"], told[-1]["status"], told[-1]["exit_code"]) == ("exit", "ok", 0)
 

@@ -11,6 +11,7 @@ import os
 import select
 import signal
 import socket
+import time
 from collections.abc import Iterable
 
 from belljar.sandbox.local import confine, linux, messages, root
@@ -60,6 +61,10 @@ def _mounts(request: messages.Create) -> None:
     linux.mount("proc", "/proc", "proc", _NO_SETUID | linux.MS_NOEXEC)
     _hide(("keys", "key-users", "cmdline"))
     _bound_ipc(scratch)
+    linux.mount("/proc/sys", "/proc/sys", None, linux.MS_BIND)
+    linux.mount(
+        "none", "/proc/sys", None, linux.MS_REMOUNT | linux.MS_BIND | linux.MS_RDONLY | _NO_SETUID | linux.MS_NOEXEC
+    )
     linux.mount("tmpfs", "/tmp", "tmpfs", _NO_SETUID, data=f"size={scratch},nr_inodes=32k,mode=1777")
     linux.mount("tmpfs", "/dev/shm", "tmpfs", _NO_SETUID, data=f"size={scratch},nr_inodes=8k,mode=1777")
     linux.mount(
@@ -181,6 +186,17 @@ def _sweep(started: int) -> None:
         stopped.update(fresh)
     for pid in stopped:
         _send(pid, signal.SIGKILL)
+    patience = time.monotonic() + 2
+    while time.monotonic() < patience and any(_lives(pid) for pid in stopped):
+        time.sleep(0.002)  # until then they still hold what they held
+
+
+def _lives(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()[0] not in (b"Z", b"X")
+    except (OSError, IndexError):
+        return False
 
 
 def _is_younger(pid: int, started: int) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import signal
@@ -92,6 +93,8 @@ class Jail:
         finally:
             theirs.close()
             os.close(host)
+        # A host that ends without closing would leave its control groups for the next start to sweep.
+        atexit.register(self.close)
         try:
             self._start()
         except BaseException:
@@ -196,6 +199,9 @@ class Jail:
 
     def close(self) -> None:
         """End it and everything inside. A forked child of the host only lets go of its copies."""
+        atexit.unregister(self.close)
+        if self._stderr.closed:
+            return
         self._socket.close()
         if os.getpid() == self._owner:
             # The nursery ends when its socket closes; the launcher when the nursery has. Killing is for the stuck.

@@ -55,8 +55,8 @@ for user in (0, 1, 65534):
     refused(lambda: os.setresuid(user, user, user), "EPERM", "EINVAL")
     refused(lambda: os.setresgid(user, user, user), "EPERM", "EINVAL")
 refused(lambda: os.setgroups([0]), "EPERM")
-refused(lambda: open("/proc/self/uid_map", "w").write("0 0 1"), "EPERM", "EACCES")
-refused(lambda: open("/proc/self/gid_map", "w").write("0 0 1"), "EPERM", "EACCES")
+refused(lambda: open("/proc/self/uid_map", "wb", buffering=0).write(b"0 0 1"), "EPERM", "EACCES")
+refused(lambda: open("/proc/self/gid_map", "wb", buffering=0).write(b"0 0 1"), "EPERM", "EACCES")
 """,
     ),
     Attack(
@@ -163,7 +163,7 @@ for folder in ("/tmp", "/dev/shm", "/mnt/data"):
         "Code could have the kernel kill something of the host's instead of it.",
         """
 judge(open("/proc/self/oom_score_adj").read().strip() != "1000", "way to be spared")
-refused(lambda: open("/proc/self/oom_score_adj", "w").write("-1000"), "EACCES", "EPERM")
+refused(lambda: open("/proc/self/oom_score_adj", "wb", buffering=0).write(b"-1000"), "EACCES", "EPERM")
 """,
         provable=True,
     ),

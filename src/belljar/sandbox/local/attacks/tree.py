@@ -68,8 +68,8 @@ for name in '''kernel/core_pattern kernel/modprobe kernel/hostname kernel/domain
 kernel/unprivileged_bpf_disabled kernel/shmmax kernel/shmall kernel/msgmax kernel/sem kernel/ns_last_pid
 kernel/pid_max vm/overcommit_memory vm/drop_caches vm/mmap_min_addr fs/suid_dumpable fs/file-max
 net/ipv4/ip_forward net/ipv4/ping_group_range net/core/somaxconn user/max_user_namespaces'''.split():
-    refused(lambda: open("/proc/sys/" + name, "w").write("1"), "EACCES", "EPERM", "ENOENT", "EROFS")
-refused(lambda: open("/proc/sysrq-trigger", "w").write("h"), "EACCES", "EPERM", "ENOENT")
+    refused(lambda: open("/proc/sys/" + name, "wb", buffering=0).write(b"1"), "EACCES", "EPERM", "ENOENT", "EROFS")
+refused(lambda: open("/proc/sysrq-trigger", "wb", buffering=0).write(b"h"), "EACCES", "EPERM", "ENOENT")
 for name in ("/proc/self/mem", "/proc/self/clear_refs", "/proc/self/coredump_filter", "/proc/self/attr/current",
              "/proc/self/timerslack_ns", "/proc/self/comm", "/proc/1/oom_score_adj", "/proc/1/comm"):
     refused(lambda: open(name, "r+b", buffering=0), "EACCES", "EPERM", "ENOENT")
