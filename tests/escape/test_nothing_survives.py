@@ -79,11 +79,11 @@ def tell(worker: Worker, line: str) -> None:
 
 def test_daemons_are_gone_when_their_sandbox_is_closed(doomed: Worker) -> None:
     below = descendants(doomed.process.pid)
-    assert len(below) >= 3 + 2 * (2 + 3), "launcher, nursery, zygote; init, interpreter and three daemons each"
+    assert len(below) >= 4 + 2 * (2 + 3), "launcher, nursery, zygote, spare; init, interpreter, three daemons each"
     groups = [Path(path) for path in doomed.hello["cgroups"]]
     tell(doomed, "close")
     assert doomed.answer() == {"closed": True}
-    assert len(alive(below)) == 3
+    assert len(alive(below)) == 4
     assert [entry for group in groups for entry in group.iterdir() if entry.is_dir()] == []
 
 
@@ -127,7 +127,7 @@ def test_the_jail_ends_with_its_launcher_and_the_next_start_sweeps_its_groups(do
 def test_memory_is_bounded_between_cells_too(grower: Worker) -> None:
     """Eight processes that wait until the cell has ended and then take 2.6 times the limit together."""
     below = descendants(grower.process.pid)
-    assert len(below) == 3 + 2 + 8
+    assert len(below) == 4 + 2 + 8
     assert soon(lambda: len(alive(below)) < len(below)), "all of them live on"
     tell(grower, "go on")
     assert grower.answer()["text"] == "42"

@@ -147,12 +147,20 @@ class Run:
 def fold(outputs: Iterable[Output]) -> Run:
     """Drain a stream of outputs into one value: the blocking answer is the stream, folded."""
     kept = tuple(outputs)
-    return Run(
-        outputs=kept,
-        stdout="".join(o.text for o in kept if isinstance(o, Stdout)),
-        stderr="".join(o.text for o in kept if isinstance(o, Stderr)),
-        result=next((o for o in reversed(kept) if isinstance(o, Result)), None),
-        displays=tuple(o for o in kept if isinstance(o, Display) and not isinstance(o, Result)),
-        files=tuple(o for o in kept if isinstance(o, FileChanged)),
-        exit=next((o for o in reversed(kept) if isinstance(o, Exit)), Exit("ok")),
-    )
+    stdout, stderr, displays, files = [], [], [], []
+    result, end = None, Exit("ok")
+    for output in kept:
+        match output:
+            case Stdout(text):
+                stdout.append(text)
+            case Stderr(text):
+                stderr.append(text)
+            case Result():
+                result = output
+            case Display():
+                displays.append(output)
+            case FileChanged():
+                files.append(output)
+            case Exit():
+                end = output
+    return Run(kept, "".join(stdout), "".join(stderr), result, tuple(displays), tuple(files), end)

@@ -18,6 +18,8 @@ RUN, HELLO, DISPLAY, RESULT, DONE = 1, 2, 3, 4, 5
 KINDS = frozenset({RUN, HELLO, DISPLAY, RESULT, DONE})
 
 MAX_PAYLOAD = 32 * 1024 * 1024
+_dumps = json.JSONEncoder(separators=(",", ":")).encode
+_loads = json.JSONDecoder().decode
 _HEADER = struct.Struct("<IB")
 _LENGTH = struct.Struct("<I")
 
@@ -33,7 +35,7 @@ def encode(kind: int, payload: bytes) -> bytes:
 
 def encode_json(kind: int, value: Mapping[str, object]) -> bytes:
     """A frame that carries a JSON object; lone surrogates survive as escapes."""
-    return encode(kind, json.dumps(value, separators=(",", ":")).encode("ascii"))
+    return encode(kind, _dumps(value).encode("ascii"))
 
 
 def encode_bundle(kind: int, bundle: Mapping[str, str | bytes]) -> bytes:
@@ -47,7 +49,7 @@ def encode_bundle(kind: int, bundle: Mapping[str, str | bytes]) -> bytes:
 def decode_json(payload: bytes) -> dict[str, object]:
     """The JSON object of a payload."""
     try:
-        value = json.loads(payload)
+        value = _loads(payload.decode("utf-8"))
     except (ValueError, RecursionError) as error:
         raise Malformed(f"not JSON: {error}") from None
     if not isinstance(value, dict):

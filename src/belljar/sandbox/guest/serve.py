@@ -127,6 +127,7 @@ class Guest:
         except (TypeError, NameError, AttributeError, RecursionError):  # a cell broke what encoding leans on
             originals.restore()
             self._channel.send(frames.DONE, done)
+        self._mend()  # while the host is busy with the answer
 
     def _run(self, number: int, source: str) -> Ending:
         self._name, self._source = filename(number), source
@@ -137,6 +138,7 @@ class Guest:
         self._screen.forget()
         if failure is None:
             return Ending()
+        self._mend()
         ending = self._explain(failure)
         failure.__traceback__ = None  # it would keep the cell's objects alive
         return ending
@@ -155,18 +157,27 @@ class Guest:
         return self._tidy(failure)
 
     def _tidy(self, failure: BaseException | None) -> BaseException | None:
-        """Undo what would stop the guest itself from working."""
+        """Undo what would stop the guest from answering, and pass on what was printed."""
         try:
             if _getrecursionlimit() < _RECURSION:
                 _setrecursionlimit(_RECURSION)
             _settrace(None)
             _setprofile(None)
             _setitimer(_REAL, 0)  # an alarm does not outlive its cell
-            originals.heal()
-            self._streams.restore()
+            self._streams.settle()
         except BaseException as error:  # noqa: BLE001 - an alarm that rang just now
             return failure or error
         return failure
+
+    def _mend(self) -> None:
+        """Undo what would stop the next cell, or the words on this one's failure."""
+        for _ in range(3):
+            try:
+                originals.heal()
+                self._streams.restore()
+                return
+            except BaseException:  # noqa: BLE001 - a signal handler that the cell left behind
+                continue
 
     def _execute(self) -> None:
         name, source = self._name, self._source

@@ -187,6 +187,19 @@ class Streams:
         except (OSError, ValueError, AttributeError):  # the cell closed or detached something
             self.restore()
 
+    def settle(self) -> None:
+        """Everything printed is in the pipe, also by way of what the cell has put in the streams' place."""
+        names, stdout, stderr = vars(sys), self.stdout, self.stderr
+        if (
+            names.get("stdout") is stdout
+            and names.get("stderr") is stderr
+            and _PATCHABLE.isdisjoint(vars(stdout))
+            and _PATCHABLE.isdisjoint(vars(stderr))
+        ):
+            self.flush()
+        else:
+            self.restore()
+
     def restore(self) -> None:
         """Undo what a cell did to the streams: closed, replaced or redirected ones work again."""
         for saved, number in self._saved:

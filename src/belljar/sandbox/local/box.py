@@ -317,21 +317,34 @@ class Box:
 
     def _run(self, cell: Cell) -> Steps[None]:
         self._check()
-        if self.link is not None and self.link.status.fileno() in dict(self.epoll.poll(0)):
-            self.read_status(self.link)
-            if self.link.ended is not None:
-                how = explain.ended(self.link.ended, out_of_memory=False, limits=self.limits, seconds=0)
-                self.drop_link()
-                yield Stderr(f"[Between two cells: {how.text}]\n")
         if self.link is None:
             yield from self._restart()
         self._cells += 1
         self.interrupt_asked = False
+        turn = Turn(self, cell, self._cells)
+        if not turn.begin():
+            yield from self._replace()
+            turn = Turn(self, cell, self._cells)
+            turn.begin()
         self._running = True
         try:
-            yield from Turn(self, cell, self._cells).steps()
+            yield from turn.steps()
         finally:
             self._running = False
+
+    def _replace(self) -> Steps[None]:
+        """Put a new interpreter in the place of one that ended between two cells, and say so."""
+        link = self.link
+        assert link is not None
+        patience = time.monotonic() + 1.0
+        while link.ended is None and time.monotonic() < patience:
+            if link.status.fileno() in (yield Wait(0.1)):
+                self.read_status(link)
+        status = -signal.SIGKILL if link.ended is None else link.ended
+        how = explain.ended(status, out_of_memory=False, limits=self.limits, seconds=0)
+        self.drop_link()
+        yield Stderr(f"[Between two cells: {how.text}]\n")
+        yield from self._restart()
 
 
 def _threads(limits: Limits) -> int:

@@ -195,8 +195,7 @@ class Files:
         while folders:
             folder = folders.pop()
             try:
-                # Afresh each time, also the top: a shared descriptor has one position, and two threads may look.
-                fd = self._open(folder or ".", os.O_RDONLY | os.O_DIRECTORY)
+                fd = self._open(folder, os.O_RDONLY | os.O_DIRECTORY) if folder else self._open_top()
             except (NotFound, WorkspaceSecurityError, InvalidRequest):
                 continue  # gone, closed to us, or deeper than a path can name
             try:
@@ -213,7 +212,7 @@ class Files:
 
     def _make_directories(self, path: str) -> int:
         """The directory, made if need be; an open descriptor."""
-        here = self._open(".", os.O_RDONLY | os.O_DIRECTORY)
+        here = self._open_top()
         for part in path.split("/") if path else ():
             try:
                 with contextlib.suppress(FileExistsError):
@@ -227,6 +226,16 @@ class Files:
                 os.close(here)
             here = below
         return here
+
+    def _open_top(self) -> int:
+        """The workspace itself: "." leads nowhere else, so the plain call will do, and it is looked at after each cell.
+
+        Afresh each time: a shared descriptor has one position, and two threads may look.
+        """
+        try:
+            return os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self._directory)
+        except OSError as error:
+            raise self._explained(error, ".") from error
 
     def _open(self, name: str, flags: int, mode: int = 0) -> int:
         for attempt in range(_TRIES):

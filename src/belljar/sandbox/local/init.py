@@ -24,18 +24,25 @@ _EMPTY = "/etc/resolv.conf"
 _NO_SETUID = linux.MS_NOSUID | linux.MS_NODEV
 
 
-def main(request: messages.Create, control: int, ready: int, program: bytes) -> None:
-    """Never returns."""
-    sock = socket.socket(fileno=control)
+def main(orders: int, program: bytes) -> None:
+    """Never returns. Gets ready as far as it can, then waits for its request, its socket and the pipe to say so on."""
+    os.setsid()
+    null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
+    messages.keep_only([null, null, null, orders])
+    linux.set_name("belljar-init")
+    # The interpreter is a child of another process outside; orphans land here, and nobody asks how they ended.
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    problem = _namespaces()
+    with socket.socket(fileno=3) as waiting:
+        order, fds = messages.receive(waiting)
+    if order is None:
+        os._exit(0)
+    request: messages.Create = order  # type: ignore[assignment]
+    messages.keep_only([0, 1, 2, *fds])
+    sock = socket.socket(fileno=3)
     with messages.reporting(lambda: sock, "making the sandbox"):
-        os.setsid()
-        null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
-        messages.keep_only([null, null, null, sock.detach(), ready])
-        sock = socket.socket(fileno=3)
-        linux.set_name("belljar-init")
-        # The interpreter is a child of another process outside; orphans land here, and nobody asks how they ended.
-        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-        _namespaces()
+        if problem is not None:
+            raise problem
         _mounts(request)
         data = os.open("/mnt/data", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         confine.set_limits(request["limits"])
@@ -50,21 +57,25 @@ def main(request: messages.Create, control: int, ready: int, program: bytes) -> 
     os._exit(0)
 
 
-def _namespaces() -> None:
-    linux.unshare(linux.CLONE_NEWNS | linux.CLONE_NEWNET | linux.CLONE_NEWIPC | linux.CLONE_NEWUTS)
-    linux.loopback_up()
-    socket.sethostname("belljar")
+def _namespaces() -> OSError | None:
+    """What needs no request; what went wrong is told when there is someone to tell."""
+    try:
+        linux.unshare(linux.CLONE_NEWNS | linux.CLONE_NEWNET | linux.CLONE_NEWIPC | linux.CLONE_NEWUTS)
+        linux.loopback_up()
+        socket.sethostname("belljar")
+        linux.mount("proc", "/proc", "proc", _NO_SETUID | linux.MS_NOEXEC)
+        _hide(("keys", "key-users", "cmdline"))
+    except OSError as error:
+        return error
+    return None
 
 
 def _mounts(request: messages.Create) -> None:
     uid, disk, scratch = request["uid"], request["disk"], request["scratch"]
-    linux.mount("proc", "/proc", "proc", _NO_SETUID | linux.MS_NOEXEC)
-    _hide(("keys", "key-users", "cmdline"))
     _bound_ipc(scratch)
     linux.mount("/proc/sys", "/proc/sys", None, linux.MS_BIND)
-    linux.mount(
-        "none", "/proc/sys", None, linux.MS_REMOUNT | linux.MS_BIND | linux.MS_RDONLY | _NO_SETUID | linux.MS_NOEXEC
-    )
+    read_only = linux.MS_REMOUNT | linux.MS_BIND | linux.MS_RDONLY | _NO_SETUID | linux.MS_NOEXEC
+    linux.mount("none", "/proc/sys", None, read_only)
     linux.mount("tmpfs", "/tmp", "tmpfs", _NO_SETUID, data=f"size={scratch},nr_inodes=32k,mode=1777")
     linux.mount("tmpfs", "/dev/shm", "tmpfs", _NO_SETUID, data=f"size={scratch},nr_inodes=8k,mode=1777")
     linux.mount(

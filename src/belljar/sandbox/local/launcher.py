@@ -82,14 +82,16 @@ def remove_cgroup(path: str) -> None:
         return
     for child in children:
         remove_cgroup(child)
-    for _ in range(200):
+    pause = 0.0005
+    while pause < 0.2:
         try:
             os.rmdir(path)
             return
         except FileNotFoundError:
             return
         except OSError:
-            time.sleep(0.005)
+            time.sleep(pause)
+            pause *= 1.2
 
 
 def step_back(parent: str) -> None:

@@ -12,6 +12,7 @@ import select
 import signal
 import socket
 import sys
+from typing import NamedTuple
 
 from belljar.sandbox.local import confine, init, linux, messages, root
 
@@ -36,6 +37,7 @@ def main() -> None:
     program = confine.call_filter()
     own = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
     zygotes: dict[str, socket.socket] = {}
+    spare: Spare | None = None
     watch = select.poll()
     watch.register(sock, select.POLLIN)
     watch.register(host, select.POLLIN)
@@ -48,6 +50,7 @@ def main() -> None:
             return
         if request.get("op") == "zygote":
             zygotes[request["name"]] = _start_zygote(request, fds)
+            spare = spare or _try_spare(own, program)
         elif request.get("op") == "retire":
             zygotes.pop(request["name"]).close()
         elif request["environment"] not in zygotes:
@@ -56,7 +59,8 @@ def main() -> None:
         elif request["again"]:
             _forward(zygotes[request["environment"]], request, [fds[0], fds[0], *fds[1:]])
         else:
-            _create(request, fds, own, program, zygotes[request["environment"]])
+            _create(request, fds, spare or _try_spare(own, program), zygotes[request["environment"]])
+            spare = _try_spare(own, program)
         messages.close_all(fds)
 
 
@@ -76,26 +80,48 @@ def _start_zygote(request: dict[str, object], fds: list[int]) -> socket.socket:
     return ours
 
 
-def _create(request: dict[str, object], fds: list[int], own: int, program: bytes, zygote: socket.socket) -> None:
+class Spare(NamedTuple):
+    """An init that has its namespaces and waits to be told what for."""
+
+    pid: int
+    handle: int
+    orders: socket.socket
+
+
+def _try_spare(own: int, program: bytes) -> Spare | None:
+    """Make one ahead of time: the next sandbox need not wait for it. None where the host has no room."""
+    ours, theirs = messages.pair()
+    with theirs:
+        try:
+            linux.unshare(linux.CLONE_NEWPID)
+            pid = os.fork()
+            if pid == 0:
+                init.main(theirs.detach(), program)
+            linux.setns(own, linux.CLONE_NEWPID)
+            return Spare(pid, os.pidfd_open(pid), ours)
+        except OSError:
+            ours.close()
+            return None
+
+
+def _create(request: dict[str, object], fds: list[int], spare: Spare | None, zygote: socket.socket) -> None:
     control, *rest = fds
     ready_in, ready_out = os.pipe()
     try:
-        linux.unshare(linux.CLONE_NEWPID)
-        pid = os.fork()
-        if pid == 0:
-            init.main(request, control, ready_out, program)  # type: ignore[arg-type]
-        linux.setns(own, linux.CLONE_NEWPID)
-        handle = os.pidfd_open(pid)
+        if spare is None:
+            raise OSError("no process could be made for it; too many run on this host, or it has no memory left")
+        _forward(zygote, request, [spare.handle, ready_in, *rest])
+        messages.send(spare.orders, request, [control, ready_out])
         with socket.socket(fileno=os.dup(control)) as sock:
-            messages.send(sock, {"init": pid}, [handle])
-        _forward(zygote, request, [handle, ready_in, *rest])
-        os.close(handle)
+            messages.send(sock, {"init": spare.pid}, [spare.handle])
     except OSError as error:
         with socket.socket(fileno=os.dup(control)) as sock:
             messages.send(sock, {"error": f"making the sandbox: {error}"})
     finally:
-        os.close(ready_in)
-        os.close(ready_out)
+        messages.close_all([ready_in, ready_out])
+        if spare is not None:
+            os.close(spare.handle)
+            spare.orders.close()
 
 
 def _forward(zygote: socket.socket, request: dict[str, object], fds: list[int]) -> None:

@@ -22,6 +22,8 @@ from belljar.sandbox.local.sandbox import LocalSandbox
 from belljar.sandbox.packages import Installed, LayerPolicy, LayerStore, installed
 
 _serials = itertools.count()
+_REFILL = 0.02
+"""Seconds before a claimed sandbox is made up for: whoever claimed it has a cell to run first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,7 @@ class LocalSource:
         self._made = itertools.count()
         self._pool: collections.deque[Box] = collections.deque()
         self._pool_wanted = threading.Event()
+        self._stopping = threading.Event()
         self._pool_thread: threading.Thread | None = None
         self._closed = False
 
@@ -217,11 +220,13 @@ class LocalSource:
                 except (BelljarError, OSError):
                     break  # whoever asks next makes one the slow way and is told why that fails
             self._pool_wanted.wait()
+            self._stopping.wait(_REFILL)
 
     def _make_warm(self) -> Box:
         box = Box(*self._order(self._options.warm_spec), uid=self.next_uid())
         try:
             drive.finish(box, box.create())
+            drive.finish(box, box.prime())
         except BaseException:
             drive.finish(box, box.close())
             raise
@@ -239,6 +244,7 @@ class LocalSource:
         """End the jail and everything in it."""
         with self._starting:
             self._closed = True
+            self._stopping.set()
             self._pool_wanted.set()
             self._drop_jail()
 

@@ -36,6 +36,8 @@ _MOMENT = 0.2
 class Turn:
     """One cell from request to `Exit`."""
 
+    _text: Printed
+
     def __init__(self, box: Box, cell: Cell, number: int) -> None:
         assert box.link is not None
         self._box = box
@@ -46,8 +48,8 @@ class Turn:
         self._timeout = cell.timeout if cell.timeout is not None else box.limits.timeout
         self._started = time.monotonic()
         self._boot_time = time.clock_gettime(time.CLOCK_BOOTTIME)
-        self._text = Printed(box.link, box.files, box.limits, number)
         self._files = box.files
+        self._unsent = memoryview(b"")
         self._done: dict[str, object] | None = None
         self._ooms = box.ooms
         self._stop: str | None = None
@@ -61,9 +63,22 @@ class Turn:
         self._usage_asked = False
         self._next_usage = self._started
 
+    def begin(self) -> bool:
+        """Send the request, first of all: the guest works while the host gets ready. False if nobody is there."""
+        frame = frames.encode_json(frames.RUN, {"id": self._number, "code": self._code})
+        try:
+            self._unsent = memoryview(frame)[self._link.execution.send(frame) :]
+        except BlockingIOError:
+            self._unsent = memoryview(frame)
+        except OSError:
+            return False
+        self._text = Printed(self._link, self._files, self._limits, self._number)
+        return True
+
     def steps(self) -> Steps[None]:
         try:
-            yield from self._send()
+            if self._unsent:
+                yield from self._send_rest()
             while not self._over():
                 ready = yield Wait(self._patience())
                 yield from self._take(ready)
@@ -72,27 +87,22 @@ class Turn:
         finally:
             self._text.close()
 
-    def _send(self) -> Steps[None]:
-        data = memoryview(frames.encode_json(frames.RUN, {"id": self._number, "code": self._code}))
+    def _send_rest(self) -> Steps[None]:
+        """What is larger than the socket's buffer: watch for room, but keep reading meanwhile."""
         sock = self._link.execution
-        watching = False
-        while data:
+        self._box.epoll.modify(sock, select.EPOLLIN | select.EPOLLOUT)
+        while self._unsent and not self._over():
+            ready = yield Wait(self._patience())
+            yield from self._take(ready)
+            self._mind()
             try:
-                data = data[sock.send(data) :]
+                self._unsent = self._unsent[sock.send(self._unsent) :]
             except BlockingIOError:
-                # Larger than the socket's buffer: watch for room, but keep reading meanwhile.
-                if not watching:
-                    self._box.epoll.modify(sock, select.EPOLLIN | select.EPOLLOUT)
-                    watching = True
-                ready = yield Wait(self._patience())
-                yield from self._take(ready)
-                self._mind()
-                if self._over():
-                    return
+                continue
             except OSError:
                 self._go_deaf()
                 return
-        if watching:
+        if self._deaf_since is None:
             self._box.epoll.modify(sock, select.EPOLLIN)
 
     def _over(self) -> bool:
@@ -110,9 +120,11 @@ class Turn:
         return max(0.0, min(times) - now)
 
     def _take(self, ready: list[int]) -> Steps[None]:
-        """Read what is ready. Text before frames: the guest prints nothing more until a display has been taken."""
+        """Read what is ready. Text before frames: what was printed before a frame was sent is ready with it or sooner,
+        and the guest prints nothing more until a display has been taken.
+        """
         interpreter = self._link
-        if {interpreter.stdout, interpreter.stderr, interpreter.execution.fileno()}.intersection(ready):
+        if interpreter.stdout in ready or interpreter.stderr in ready:
             yield from self._text.read()
         if interpreter.status.fileno() in ready:
             self._box.read_status(interpreter)
