@@ -9,7 +9,7 @@ from bench.measures import MEASURES
 from bench.table import BEGIN, END, Bar, Row
 
 BARS = table.read_bars((Path(__file__).parents[2] / "bench/bars.toml").read_text())
-FAST = Row("cell", "round trip", 0.2, ratio=3.0, against="echo, 0.067 ms", n=1000, note="p95 0.3")
+FAST = Row("cell-apart", "round trip", 0.2, ratio=3.0, against="echo, 0.067 ms", n=1000, note="p95 0.3")
 SLOW = Row("create", "create", 30.0, ratio=3.01)
 
 
@@ -62,7 +62,7 @@ def test_a_bar_that_cannot_be_judged_is_refused(text: str) -> None:
 
 def test_every_bar_belongs_to_a_measure() -> None:
     assert all(any(name == key or name.startswith(f"{key}-") for key in MEASURES) for name in BARS)
-    assert set(MEASURES) <= set(BARS)
+    assert all(any(bar.startswith(measure) for bar in BARS) for measure in MEASURES)
 
 
 def test_the_table_is_markdown() -> None:

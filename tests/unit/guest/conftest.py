@@ -124,6 +124,8 @@ class Driver:
             if kind == frames.DONE:
                 ran.done = frames.decode_json(payload)
                 assert ran.done["id"] == self._number
+                if (short := ran.done.pop("result", None)) is not None:
+                    ran.results.append({"text/plain": str(short)})
                 self.drain(ran)
                 break
             bundles = ran.displays if kind == frames.DISPLAY else ran.results

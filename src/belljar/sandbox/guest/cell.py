@@ -28,6 +28,10 @@ _WANTED = re.compile("|".join(_WANTS_LOOP))
 _BRINGS_LOOP = ("asyncio.run(", "import run", "run_until_complete", "run_forever", "asyncio.Runner")
 
 
+_LONGER = re.compile("[\n;=%!?]|^\\s|" + "|".join(_WANTS_LOOP))
+"""In everything that is not plainly a single expression: such a one needs no syntax tree to be made of it."""
+
+
 class Cell(NamedTuple):
     """What to run, in two parts, and how."""
 
@@ -54,6 +58,12 @@ class Compiler:
         self._flags = _AWAIT
 
     def compile(self, source: str, name: str) -> Cell:
+        if not _LONGER.search(source):
+            try:
+                value = _compile(source, name, "eval", self._flags, dont_inherit=True)
+                return Cell(None, value, _is_async(value))
+            except (SyntaxError, ValueError):
+                pass  # a statement, or a mistake, which the long way tells of
         tree, source = self._parse(source, name)
         body, value = _split(tree, source)
         flags = self._flags

@@ -59,7 +59,7 @@ class Channel:
             if whole is not None:
                 value = _loads(whole)
                 return value if isinstance(value, dict) else {}
-            data = self._recv(65536)
+            data = self._recv(16384)
             if not data:
                 return None
             self._rest += data

@@ -16,6 +16,7 @@ originals.protect(globals())
 
 Bundle: TypeAlias = dict[str, str | bytes]
 
+_SHORT = 4096
 _TEXT_LIMIT = 1024 * 1024
 _BLOB_LIMIT = 16 * 1024 * 1024
 _METHODS = (
@@ -40,6 +41,7 @@ class Screen:
         self._channel = channel
         self._streams = streams
         self._figures: list[object] = []
+        self._held: str | None = None
 
     def display(self, *values: object, raw: bool = False, **_options: object) -> None:
         """Show values, as a notebook does. With `raw`, the values are MIME bundles already."""
@@ -49,8 +51,22 @@ class Screen:
             self._channel.settle()
 
     def result(self, value: object) -> None:
-        """Show the value of the last expression; unless figures follow, it waits for the frame that ends the cell."""
-        self._send(frames.RESULT, self._bundle(value), at_once=figures.any_open())
+        """Show the value of the last expression; unless figures follow, it waits for the frame that ends the cell.
+
+        A short plain one goes in that frame itself.
+        """
+        figures_follow = figures.any_open()
+        if type(value) in _PLAIN and self._channel.open and not figures_follow:
+            text = plain(value)
+            if len(text) <= _SHORT:
+                self._held = text
+                return
+        self._send(frames.RESULT, self._bundle(value), at_once=figures_follow)
+
+    def take_held(self) -> str | None:
+        """The result that goes in the frame that ends the cell."""
+        held, self._held = self._held, None
+        return held
 
     def show_figures(self) -> None:
         """Show the open figures in order and close them."""

@@ -119,9 +119,12 @@ class Guest:
         ending = self._run(number if isinstance(number, int) else 0, str(request.get("code", "")))
         if not self._channel.open:
             self._end_child(ending)
-        done = {"id": number, "status": ending.status, "code": ending.code, "error": ending.error}
-        if ending.note:
-            done["note"] = ending.note
+        done: dict[str, object] = {"id": number, "status": ending.status}
+        if ending.status != "ok" or ending.note:
+            done.update(code=ending.code, error=ending.error, note=ending.note)
+        held = self._screen.take_held()
+        if held is not None:
+            done["result"] = held
         try:
             self._channel.send(frames.DONE, done)
         except (TypeError, NameError, AttributeError, RecursionError):  # a cell broke what encoding leans on

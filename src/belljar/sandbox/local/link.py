@@ -48,7 +48,7 @@ class Link:
         try:
             # Plain recv: descriptors that the code may push along are dropped by the kernel. A larger buffer would be
             # mapped and unmapped for every cell.
-            data = self.execution.recv(64 * KIB)
+            data = self.execution.recv(16 * KIB)
         except BlockingIOError:
             return
         except OSError:

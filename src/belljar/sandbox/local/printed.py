@@ -15,6 +15,8 @@ from belljar.sandbox.local.files import Files
 from belljar.sandbox.local.link import Link
 from belljar.sandbox.outputs import Output, Stderr, Stdout
 
+_Decoder = codecs.getincrementaldecoder("utf-8")
+
 
 class Printed:
     """What a cell prints: decoded as it comes up to the cap, the whole of it in a log file beyond."""
@@ -24,8 +26,8 @@ class Printed:
         self._files = files
         self._name = f"output-{number}.log"
         self._pipes = (
-            (link.stdout, Stdout, codecs.getincrementaldecoder("utf-8")("backslashreplace")),
-            (link.stderr, Stderr, codecs.getincrementaldecoder("utf-8")("backslashreplace")),
+            (link.stdout, Stdout, _Decoder("backslashreplace")),
+            (link.stderr, Stderr, _Decoder("backslashreplace")),
         )
         self._kept: list[bytes] = []
         self._log: int | None = None
@@ -54,6 +56,8 @@ class Printed:
 
     def finish(self) -> Iterator[Output]:
         """The ends of broken characters, and a word on what was cut."""
+        if not self.total:
+            return
         for _, kind, decoder in self._pipes:
             if text := decoder.decode(b"", final=True):
                 yield kind(text)

@@ -29,6 +29,8 @@ _DISPLAY_COST = 1024
 """Bytes that a display counts for beyond its own: a tiny one is still an object to everyone who handles it."""
 _WORDS = 256 * KIB
 """The most that is kept of a message or a traceback, which the code words as it likes."""
+_SHORT = 0.005
+"""Seconds in which no one can have filled a sandbox's memory."""
 _MOMENT = 0.2
 """How long an interpreter that went silent may take to be reported dead."""
 
@@ -47,7 +49,6 @@ class Turn:
         self._code = cell.code
         self._timeout = cell.timeout if cell.timeout is not None else box.limits.timeout
         self._started = time.monotonic()
-        self._boot_time = time.clock_gettime(time.CLOCK_BOOTTIME)
         self._files = box.files
         self._unsent = memoryview(b"")
         self._done: dict[str, object] | None = None
@@ -148,6 +149,8 @@ class Turn:
                     done = frames.decode_json(payload)
                     if done.get("id") == self._number:
                         self._done = done
+                        if isinstance(text := done.get("result"), str):
+                            yield Result({"text/plain": text[:_WORDS]})
         except frames.Malformed:
             self._link.eof = True
         if self._link.eof:
@@ -236,18 +239,23 @@ class Turn:
             yield from self._text.read()
         yield from self._text.finish()
         ended = self._link.ended is not None
-        with contextlib.suppress(Lost):  # which the exit tells
-            if ended:
-                yield from self._box.ask({"op": "kill"})  # the next interpreter would do it, but may never come
-            elif self._stop in ("timed_out", "cpu", "output"):
-                # What the cell left running would go on past its limit.
-                yield from self._box.ask({"op": "sweep", "since": self._boot_time})
+        if ended or self._stop is not None:
+            yield from self._clear(ended)
         outcome = self._outcome(seconds, kept=not ended)
         if ended:
             self._box.drop_link()
         for change in (yield from self._changes()):  # noqa: UP028 - a list has no send()
             yield change
         yield outcome
+
+    def _clear(self, ended: bool) -> Steps[None]:
+        """End what must not go on: all of it with the interpreter, or what the cell left running past its limit."""
+        with contextlib.suppress(Lost):  # which the exit tells
+            if ended:
+                yield from self._box.ask({"op": "kill"})  # the next interpreter would do it, but may never come
+            elif self._stop != "interrupted":
+                since = time.clock_gettime(time.CLOCK_BOOTTIME) - (time.monotonic() - self._started)
+                yield from self._box.ask({"op": "sweep", "since": since})
 
     def _changes(self) -> Steps[Sequence[FileChanged]]:
         look = self._files.look()
@@ -263,7 +271,9 @@ class Turn:
         limits, box = self._limits, self._box
         if box.lost:
             return explain.lost(box.lost, seconds=seconds)
-        ooms = box.ooms = box.group.oom_kills() if box.group else 0
+        if box.group and (self._link.ended is not None or seconds > _SHORT):
+            box.ooms = box.group.oom_kills()
+        ooms = box.ooms
         if self._link.ended is not None and ooms > self._ooms:
             return explain.over("memory", limits, kept=False, seconds=seconds)
         error = _error(self._done)
@@ -286,9 +296,7 @@ class Turn:
         code = code if isinstance(code, int) else None
         if self._done.get("status") == "ok":
             return Exit("ok", note, code=code, seconds=seconds)
-        if self._done.get("status") == "interrupted" and error is not None:
-            # KeyboardInterrupt that nobody outside asked for: the code raised it.
-            return explain.raised(error, limits, code=code, note=note, seconds=seconds)
+        # Also KeyboardInterrupt that nobody outside asked for: the code raised it.
         return explain.raised(error or Error("Exception", "", ""), limits, code=code, note=note, seconds=seconds)
 
 
