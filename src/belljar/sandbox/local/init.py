@@ -179,6 +179,7 @@ def _kill_all() -> None:
     """At one stroke, so that nothing can fork away from it."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(-1, signal.SIGKILL)
+    _until_gone(_pids())
 
 
 def _sweep(started: int) -> None:
@@ -197,9 +198,14 @@ def _sweep(started: int) -> None:
         stopped.update(fresh)
     for pid in stopped:
         _send(pid, signal.SIGKILL)
+    _until_gone(stopped)
+
+
+def _until_gone(pids: Iterable[int]) -> None:
+    """Wait, though not for ever: the killed hold what they held until they are gone."""
     patience = time.monotonic() + 2
-    while time.monotonic() < patience and any(_lives(pid) for pid in stopped):
-        time.sleep(0.002)  # until then they still hold what they held
+    while time.monotonic() < patience and any(_lives(pid) for pid in pids):
+        time.sleep(0.001)
 
 
 def _lives(pid: int) -> bool:
