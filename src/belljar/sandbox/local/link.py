@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import socket
 from collections.abc import Iterator
 
@@ -57,6 +58,14 @@ class Link:
             self.eof = True
             return
         yield from self._decoder.feed(data)
+
+    def has_ended(self) -> bool:
+        """Whether the process is gone, though nobody may have said yet how it went."""
+        if self.handle is None:
+            return True
+        watch = select.poll()
+        watch.register(self.handle, select.POLLIN)
+        return bool(watch.poll(0))
 
     def close(self) -> None:
         self.status.close()

@@ -178,9 +178,12 @@ class Turn:
             else:
                 self._watch_usage(now)
         if self._deaf_since is not None and now >= self._deaf_since + _MOMENT and not self._cut_off:
-            # It lives but can no longer be understood: end it. Had it died, the zygote would have said so by now.
-            self._cut_off = True
-            self._box.signal(signal.SIGKILL)
+            # Dead, and the zygote has yet to say how; or it lives but can no longer be understood: end it.
+            if self._link.has_ended():
+                self._deaf_since = now
+            else:
+                self._cut_off = True
+                self._box.signal(signal.SIGKILL)
         if self._stop is not None and not self._killed and now >= self._next_signal:
             if now >= self._stop_at + self._limits.grace:
                 self._killed = True
@@ -286,7 +289,7 @@ class Turn:
                 return explain.over(self._stop, limits, kept=kept, seconds=seconds)
         if self._done is None:
             status = self._link.ended if self._link.ended is not None else -signal.SIGKILL
-            if self._cut_off or status == CUT_OFF:
+            if status == CUT_OFF or (self._cut_off and status == -signal.SIGKILL):
                 return explain.disconnected(seconds=seconds)
             return explain.ended(status, out_of_memory=False, limits=limits, seconds=seconds)
         note = str(self._done.get("note") or "")[:_WORDS]
