@@ -149,7 +149,8 @@ def test_ten_thousand_cells_leave_nothing(tmp_path: Path, monkeypatch: pytest.Mo
             for deed in random.choices(list(DEEDS), list(DEEDS.values()), k=random.randrange(1, 60)):
                 await deed(sandbox)
                 done[deed.__name__] += 1
-                assert (await run(sandbox, "'well'")).text == "'well'"
+                after = await run(sandbox, "'well'")
+                assert after.text == "'well'", (deed.__name__, after)
                 done["afterwards"] += 1
 
     async def keep_on(source: LocalSource) -> None:

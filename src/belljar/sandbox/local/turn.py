@@ -83,7 +83,8 @@ class Turn:
             while not self._over():
                 ready = yield Wait(self._patience())
                 yield from self._take(ready)
-                self._mind()
+                if not self._over():
+                    self._mind()
             yield from self._finish()
         finally:
             self._text.close()
@@ -107,7 +108,10 @@ class Turn:
             self._box.epoll.modify(sock, select.EPOLLIN)
 
     def _over(self) -> bool:
-        return self._done is not None or self._link.ended is not None or bool(self._box.lost)
+        """Answered, ended or lost. An answer that crossed our kill on the way does not count: it will end."""
+        if self._link.ended is not None or self._box.lost:
+            return True
+        return self._done is not None and not (self._killed or self._cut_off)
 
     def _patience(self) -> float:
         now = time.monotonic()
