@@ -246,6 +246,9 @@ class Turn:
             yield from self._text.read()
         yield from self._text.finish()
         ended = self._link.ended is not None
+        if self._stop is None:
+            # The answer may have come before we looked at why.
+            self._stop = "interrupted" if self._box.interrupt_asked else "output" if self._too_much() else None
         if ended or self._stop is not None:
             yield from self._clear(ended)
         outcome = self._outcome(seconds, kept=not ended)
