@@ -37,7 +37,7 @@ class Options:
     warm: int = 0
     """Sandboxes of the default kind kept ready."""
     warm_spec: Spec = field(default_factory=Spec)
-    renew: int = 1000
+    renew: int = 5000
     """Sandboxes after which the preloaded process is replaced by a fresh one: all its children share addresses."""
     preload: bool = True
     """Import the data stack before the first sandbox, rather than in each that wants it."""
