@@ -741,6 +741,7 @@ def test_only_the_environment_it_is_given_reaches_uv(tmp_path: Path, monkeypatch
     given = {"LD_PRELOAD": "x", "PYTHONPATH": "x", "UV_INDEX_URL": "a", "UV_INDEX_X_PASSWORD": "p", "https_proxy": "h"}
     given |= {"UV_TARGET": "x", "UV_NO_BUILD": "0", "UV_CACHE_DIR": "x", "UV_CONFIG_FILE": "x"}
     env = Fetch(cache=tmp_path, python=PYTHON, policy=LayerPolicy(index="b"), env=given).env
+    assert env.pop("UV_SYSTEM_CERTS", "true") == "true"  # where the machine has certificates
     assert env == {
         "PATH": os.defpath, "HOME": str(tmp_path), "UV_HTTP_RETRIES": "2", "UV_INDEX_X_PASSWORD": "p",
         "https_proxy": "h", "UV_DEFAULT_INDEX": "b", "UV_CACHE_DIR": str(tmp_path), "UV_NO_CONFIG": "1",

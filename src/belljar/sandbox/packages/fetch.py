@@ -21,6 +21,7 @@ from belljar.errors import BadSettings, BelljarError, InvalidRequest, Refused, T
 from belljar.sandbox.base import GIB, MIB
 from belljar.sandbox.packages.requirements import Installed
 
+_CERTIFICATES = "/etc/ssl/certs/ca-certificates.crt"
 _PASSED = re.compile(
     r"PATH|HOME|NETRC|SSL_CERT_(FILE|DIR)|SSL_CLIENT_CERT|(HTTPS?|ALL|NO)_PROXY|(https?|all|no)_proxy"
     r"|UV_(DEFAULT_INDEX|INDEX\w*|EXTRA_INDEX_URL|FIND_LINKS|NO_INDEX|OFFLINE|KEYRING_PROVIDER|INSECURE_HOST"
@@ -80,6 +81,8 @@ class Fetch:
     def __init__(self, *, cache: Path, python: Path, policy: LayerPolicy, env: Mapping[str, str]) -> None:
         self.policy, self.python = policy, python
         self.env = {"PATH": os.defpath, "HOME": str(cache), "UV_HTTP_RETRIES": "2"}
+        if os.path.exists(_CERTIFICATES):  # a mirror or proxy may be known to this machine alone
+            self.env["UV_SYSTEM_CERTS"] = "true"
         self.env |= {name: value for name, value in env.items() if _PASSED.fullmatch(name)}
         if policy.index is not None:  # not an argument: it may carry a password, and arguments can be seen by others
             self.env.pop("UV_INDEX_URL", None)
