@@ -67,18 +67,15 @@ def enter_user(uid: int, processes: int) -> None:
         os.setresgid(uid, uid, uid)
         os.setresuid(uid, uid, uid)
     linux.set_dumpable(True)  # a change of user clears it, and the maps below are then root's
-    linux.unshare(linux.CLONE_NEWUSER)
-    write_maps(INSIDE, uid)
+    enter_user_namespace(INSIDE)
     _lower(resource.RLIMIT_NPROC, processes)
 
 
-def write_maps(inside: int, outside: int) -> None:
-    """Map one uid and gid into the user namespace just made."""
-    for name, text in (
-        ("setgroups", "deny"),
-        ("uid_map", f"{inside} {outside} 1"),
-        ("gid_map", f"{inside} {outside} 1"),
-    ):
+def enter_user_namespace(inside: int) -> None:
+    """A user namespace of our own, in which we are `inside`, user and group alike, and nobody else exists."""
+    uid, gid = os.getuid(), os.getgid()
+    linux.unshare(linux.CLONE_NEWUSER)
+    for name, text in (("setgroups", "deny"), ("uid_map", f"{inside} {uid} 1"), ("gid_map", f"{inside} {gid} 1")):
         with open(f"/proc/self/{name}", "w") as file:
             file.write(text)
 

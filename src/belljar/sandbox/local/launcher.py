@@ -12,7 +12,7 @@ import signal
 import socket
 import time
 
-from belljar.sandbox.local import linux, messages, nursery, root
+from belljar.sandbox.local import confine, linux, messages, nursery, root
 
 ASIDE = "belljar-host"
 """The group of version 2 into which a host steps, so that groups beside it can have limits."""
@@ -34,12 +34,8 @@ def main() -> None:
 
 def _enter(request: dict[str, object], sock: socket.socket, host: int) -> int:
     """Start the nursery as process 1 of a new process namespace; its pidfd."""
-    uid, gid = os.getuid(), os.getgid()
     if request["user_namespace"]:
-        linux.unshare(linux.CLONE_NEWUSER)
-        for name, text in (("setgroups", "deny"), ("uid_map", f"0 {uid} 1"), ("gid_map", f"0 {gid} 1")):
-            with open(f"/proc/self/{name}", "w") as file:
-                file.write(text)
+        confine.enter_user_namespace(0)
     linux.unshare(linux.CLONE_NEWPID)
     pid = os.fork()
     if pid == 0:
