@@ -2,10 +2,10 @@
 
 BelljarError                 .code .status .retryable
 ├── CallerError              change the request        InvalidRequest · NotFound · ContainerExpired · TooLarge
-│                                                      Forbidden
+│                                                      Unauthenticated · Forbidden · OverQuota
 ├── OperatorError            change the installation   BadSettings · CannotConfine
 ├── ProviderError            the model's side          BadKey · RateLimited · QuotaExceeded · ContextTooLong · Filtered
-│                                                      Unreachable · Garbled
+│                                                      Declined · Unreachable · Garbled · DeadlinePassed
 ├── SandboxError             isolation or capacity     NoneFree · Lost · Refused
 └── WorkspaceError           the caller's files        WorkspaceSecurityError · WorkspaceBudgetExceededError
 
@@ -36,24 +36,29 @@ class CallerError(BelljarError):
 
 
 class InvalidRequest(CallerError):
-    """A field has a value that cannot be used; `param` names it."""
+    """A field has a value that cannot be used; `param` names it, `fault` is the finer code that OpenAI's wire has."""
 
     code = "invalid_request"
+
+    def __init__(self, message: str, *, param: str | None = None, fault: str | None = None) -> None:
+        super().__init__(message)
+        self.param = param
+        self.fault = fault
+
+
+class NotFound(CallerError):
+    """The named thing does not exist; `param` is the wire's name for what named it, where it has one."""
+
+    code = "not_found"
+    status = 404
 
     def __init__(self, message: str, *, param: str | None = None) -> None:
         super().__init__(message)
         self.param = param
 
 
-class NotFound(CallerError):
-    """The named thing does not exist."""
-
-    code = "not_found"
-    status = 404
-
-
-class ContainerExpired(NotFound):
-    """The named container existed and is gone."""
+class ContainerExpired(CallerError):
+    """The named container was idle for too long."""
 
     code = "container_expired"
 
@@ -65,11 +70,30 @@ class TooLarge(CallerError):
     status = 413
 
 
+class Unauthenticated(CallerError):
+    """No key, or one that we do not know."""
+
+    code = "unauthenticated"
+    status = 401
+
+
 class Forbidden(CallerError):
     """The caller may not do this."""
 
     code = "forbidden"
     status = 403
+
+
+class OverQuota(CallerError):
+    """The caller has used up what its key allows; `after` is when to come again, in seconds."""
+
+    code = "over_quota"
+    status = 429
+    retryable = True
+
+    def __init__(self, message: str, *, after: float | None = None) -> None:
+        super().__init__(message)
+        self.after = after
 
 
 class OperatorError(BelljarError):
@@ -108,11 +132,15 @@ class BadKey(ProviderError):
 
 
 class RateLimited(ProviderError):
-    """The provider asks us to slow down."""
+    """The provider asks us to slow down; `after` is when to come again, in seconds, where it said so."""
 
     code = "rate_limited"
     status = 429
     retryable = True
+
+    def __init__(self, message: str, *, after: float | None = None) -> None:
+        super().__init__(message)
+        self.after = after
 
 
 class QuotaExceeded(ProviderError):
@@ -139,6 +167,19 @@ class Filtered(ProviderError):
     retryable = False
 
 
+class Declined(ProviderError):
+    """The provider finds fault with the request; `param` and `fault` are its words for where and what."""
+
+    code = "declined"
+    status = 400
+    retryable = False
+
+    def __init__(self, message: str, *, param: str | None = None, fault: str | None = None) -> None:
+        super().__init__(message)
+        self.param = param
+        self.fault = fault
+
+
 class Unreachable(ProviderError):
     """No connection, or it broke or timed out."""
 
@@ -150,6 +191,14 @@ class Garbled(ProviderError):
     """The provider answered something that is not its own wire."""
 
     code = "garbled"
+
+
+class DeadlinePassed(ProviderError):
+    """The whole response took longer than it may."""
+
+    code = "deadline_passed"
+    status = 504
+    retryable = False
 
 
 class SandboxError(BelljarError):

@@ -1,0 +1,45 @@
+"""Answers that every kind of object has: a page of a list, and that one is deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Generic, Literal, Protocol, TypeVar
+
+from msgspec import Struct
+
+T = TypeVar("T")
+
+
+class Named(Protocol):
+    @property
+    def id(self) -> str: ...
+
+
+Row = TypeVar("Row", bound=Named)
+
+
+class ListPage(Struct, Generic[T], frozen=True, kw_only=True):
+    """A part of a list; `last_id` is the `after` of the next. The ids of an empty one are empty, not null."""
+
+    object: Literal["list"] = "list"
+    data: tuple[T, ...]
+    first_id: str
+    last_id: str
+    has_more: bool
+
+
+class Deleted(Struct, frozen=True, kw_only=True):
+    id: str
+    object: Literal["response", "container.deleted", "container.file.deleted", "file", "conversation.deleted"]
+    deleted: bool = True
+
+
+def page(rows: Sequence[Row], limit: int, shown: Callable[[Row], T]) -> ListPage[T]:
+    """Of at most `limit` rows; one row more says that there are more."""
+    kept = rows[:limit]
+    return ListPage(
+        data=tuple([shown(row) for row in kept]),
+        first_id=kept[0].id if kept else "",
+        last_id=kept[-1].id if kept else "",
+        has_more=len(rows) > limit,
+    )

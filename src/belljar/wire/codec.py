@@ -1,0 +1,27 @@
+"""Our values to JSON and to frames of a stream: the one encoder."""
+
+from __future__ import annotations
+
+import msgspec
+
+from belljar.wire.events import Event
+from belljar.wire.items import Carried
+
+DONE = b"data: [DONE]\n\n"
+PING = b": ping\n\n"
+
+
+def _carry(value: object) -> object:
+    if isinstance(value, Carried):
+        return value.data
+    raise NotImplementedError(f"{type(value).__name__} has no JSON form")
+
+
+encode = msgspec.json.Encoder(enc_hook=_carry).encode
+"""Any of our values, as JSON bytes."""
+
+
+def sse(event: Event) -> bytes:
+    """An event as one frame: its name, its JSON, LF only."""
+    tag: str = type(event).__struct_config__.tag  # type: ignore[assignment]
+    return b"event: %b\ndata: %b\n\n" % (tag.encode(), encode(event))

@@ -1,0 +1,118 @@
+"""Errors as callers see them: every exception of ours as a status, headers and OpenAI's error body."""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+from msgspec import Struct
+
+from belljar import errors
+from belljar.errors import BelljarError
+
+_NONE_FREE_AFTER = 5.0
+
+
+class Fault(Struct, frozen=True, kw_only=True):
+    """What an HTTP answer, an `error` event or a failed response says of an error."""
+
+    status: int
+    type: str
+    message: str
+    param: str | None = None
+    code: str | None = None
+    retry_after: float | None = None
+    """Seconds."""
+    retryable: bool | None = None
+
+    def headers(self) -> list[tuple[bytes, bytes]]:
+        """Whether and when to come again: left alone, the SDKs decide by the status."""
+        headers = []
+        if self.retry_after is not None:
+            headers.append((b"retry-after", b"%d" % max(1, math.ceil(self.retry_after))))
+        if self.retryable is False:
+            headers.append((b"x-should-retry", b"false"))
+        return headers
+
+
+def body(fault: Fault) -> bytes:
+    """The one shape of an error on this wire; all four keys are always there."""
+    # A file name that is not UTF-8 may be part of the message.
+    message = fault.message.encode(errors="replace").decode()
+    return msgspec.json.encode(
+        {"error": {"message": message, "type": fault.type, "param": fault.param, "code": fault.code}}
+    )
+
+
+def of(error: BelljarError) -> Fault:
+    """Most follow from the branch of the tree they are on; the rest are told apart here."""
+    kind, code = _named(error)
+    return Fault(
+        status=502 if isinstance(error, errors.BadKey) else error.status,
+        type=kind,
+        message=_said(error),
+        param=_param(error),
+        code=code,
+        retry_after=_after(error),
+        retryable=error.retryable,
+    )
+
+
+def unexpected(request_id: str) -> Fault:
+    """An exception that is none of ours: the log has it, under this id; the caller learns nothing of our insides."""
+    return Fault(
+        status=500,
+        type="server_error",
+        message=f"Internal error. Tell the operator of this server the request id {request_id}: the log has the cause.",
+    )
+
+
+def _named(error: BelljarError) -> tuple[str, str | None]:
+    """Type and code."""
+    match error:
+        case errors.InvalidRequest() | errors.Declined():
+            return "invalid_request_error", error.fault
+        case errors.Unauthenticated():
+            return "invalid_request_error", "invalid_api_key"
+        case errors.OverQuota() | errors.RateLimited():
+            return "rate_limit_error", "rate_limit_exceeded"
+        case errors.QuotaExceeded():
+            return "insufficient_quota", "insufficient_quota"
+        case errors.ContextTooLong():
+            return "invalid_request_error", "context_length_exceeded"
+        case errors.Filtered():
+            return "invalid_request_error", "content_filter"
+        case errors.BadKey():
+            return "server_error", "upstream_bad_key"
+        case errors.CallerError():
+            return "invalid_request_error", None
+        case errors.WorkspaceError():
+            return "invalid_request_error", error.code
+        case _:
+            return "server_error", error.code
+
+
+def _said(error: BelljarError) -> str:
+    if isinstance(error, errors.BadKey):
+        return f"The model's provider refused the key that this server has for it; its operator must change it. {error}"
+    return str(error)
+
+
+def _param(error: BelljarError) -> str | None:
+    match error:
+        case errors.InvalidRequest() | errors.NotFound() | errors.Declined():
+            return error.param
+        case errors.ContextTooLong():
+            return "input"
+        case _:
+            return None
+
+
+def _after(error: BelljarError) -> float | None:
+    match error:
+        case errors.OverQuota() | errors.RateLimited():
+            return error.after
+        case errors.NoneFree():
+            return _NONE_FREE_AFTER
+        case _:
+            return None

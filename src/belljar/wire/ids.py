@@ -1,0 +1,26 @@
+"""Ids as they look on the wire: a prefix that tells what it is, and enough chance that nobody guesses one."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Literal, TypeAlias
+
+Kind: TypeAlias = Literal[
+    "resp", "msg", "rs", "ci", "fc", "call", "cmp", "cntr", "cfile", "file", "conv", "ctc", "req", "key", "item"
+]
+
+
+def new(kind: Kind) -> str:
+    """A new id, such as `resp_68c2…`; uploaded files have a dash there, as on the real wire."""
+    return f"{kind}{'-' if kind == 'file' else '_'}{secrets.token_hex(24)}"
+
+
+def within(kind: Kind, response_id: str, number: int) -> str:
+    """The id of a response's `number`th item: it tells where the item is kept, so that a reference needs no index."""
+    return f"{kind}_{response_id.removeprefix('resp_')}{number:04x}"
+
+
+def home(item_id: str) -> str | None:
+    """The response that an id of `within` belongs to."""
+    _, _, rest = item_id.partition("_")
+    return f"resp_{rest[:48]}" if len(rest) == 52 else None

@@ -1,0 +1,208 @@
+"""Request bodies from bytes: JSON, then frozen values; what cannot be read is an `InvalidRequest` that names it."""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import UNSET, Struct, field, structs
+
+from belljar.errors import InvalidRequest
+from belljar.wire import complaints
+from belljar.wire.fitting import fit
+from belljar.wire.items import InputItem, Json
+from belljar.wire.reading_items import read_input, read_item, read_items, read_stored_items
+from belljar.wire.reading_tools import check_network, read_tool_choice, read_tools
+from belljar.wire.requests import CompactRequest, CreateContainer, CreateResponse, Id, Metadata, Options
+from belljar.wire.responses import ConversationRef, TextFormat
+
+__all__ = [
+    "read_compact",
+    "read_container",
+    "read_input_tokens",
+    "read_item",
+    "read_items",
+    "read_json",
+    "read_metadata",
+    "read_response",
+    "read_stored_items",
+]
+
+_DEEPEST = 200
+_IGNORED = frozenset({"access_programs", "client_metadata", "image", "moderation"})
+"""Accepted without effect: OpenAI's newest, and what its own command line adds."""
+_RESPONSE = frozenset(CreateResponse.__struct_fields__) | _IGNORED
+_COUNT = frozenset(
+    {
+        "conversation",
+        "input",
+        "instructions",
+        "model",
+        "parallel_tool_calls",
+        "personality",
+        "previous_response_id",
+        "reasoning",
+        "text",
+        "tool_choice",
+        "tools",
+        "truncation",
+    }
+)
+_COMPACT = _IGNORED | {
+    "input",
+    "instructions",
+    "model",
+    "parallel_tool_calls",
+    "previous_response_id",
+    "prompt_cache_key",
+    "prompt_cache_options",
+    "prompt_cache_retention",
+    "reasoning",
+    "service_tier",
+    "text",
+    "tools",
+}
+_CONTAINER = frozenset(CreateContainer.__struct_fields__)
+
+
+class _Conversation(Struct):
+    conversation: Id | ConversationRef | None = None
+
+
+class _Metadata(Struct):
+    metadata: Metadata = field(default_factory=dict)
+
+
+def read_json(body: bytes) -> dict[str, Json]:
+    """A body's object. Of a key given twice the last counts."""
+    too_deep = InvalidRequest(f"The request body is nested too deep: at most {_DEEPEST} levels are read.")
+    try:
+        data = msgspec.json.decode(body)
+    except RecursionError:
+        raise too_deep from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise InvalidRequest(f"The request body is not valid JSON: {error}.") from None
+    if not isinstance(data, dict):
+        raise InvalidRequest('The request body is not a JSON object: send one, as in {"model": …}.')
+    if _is_deep(body, data):
+        raise too_deep
+    return data
+
+
+def read_response(data: dict[str, Json]) -> CreateResponse:
+    return _read_request(_given(data, _RESPONSE))
+
+
+def read_input_tokens(data: dict[str, Json]) -> CreateResponse:
+    """A request whose tokens are to be counted: it says nothing of how to answer."""
+    return _read_request(_given(data, _COUNT))
+
+
+def read_compact(data: dict[str, Json]) -> CompactRequest:
+    given = _given(data, _COMPACT)
+    options = fit(given, Options, "")
+    return CompactRequest(
+        model=options.model,
+        input=_read_input(given, "previous_response_id"),
+        instructions=options.instructions,
+        previous_response_id=options.previous_response_id,
+        prompt_cache_key=options.prompt_cache_key,
+    )
+
+
+def read_container(data: dict[str, Json]) -> CreateContainer:
+    if data.get("skills"):
+        raise complaints.unsupported("skills", "Upload what the code needs as files instead.")
+    container = fit(_given(data, _CONTAINER | {"skills"}), CreateContainer, "")
+    check_network(container.network_policy, "network_policy")
+    return container
+
+
+def read_metadata(value: Json) -> dict[str, str]:
+    return fit({"metadata": value}, _Metadata, "").metadata
+
+
+def _given(data: dict[str, Json], accepted: frozenset[str]) -> dict[str, Json]:
+    """What the caller said: the SDKs write null for what they leave to us."""
+    for key in data:
+        if key not in accepted:
+            raise complaints.unknown(complaints.at("", key))
+    return {key: value for key, value in data.items() if value is not None}
+
+
+def _read_request(given: dict[str, Json]) -> CreateResponse:
+    if "prompt" in given:
+        raise complaints.unsupported(
+            "prompt", "It keeps no stored prompts: send the text as 'instructions' and 'input'."
+        )
+    options = fit(given, Options, "")
+    conversation = _read_conversation(given)
+    _check_together(given, options)
+    _check_format(options.text.format, "text.format")
+    tools = read_tools(given["tools"], "tools") if "tools" in given else ()
+    choice = read_tool_choice(given["tool_choice"], tools, "tool_choice") if "tool_choice" in given else "auto"
+    return CreateResponse(
+        **structs.asdict(options),
+        input=_read_input(given, "previous_response_id", "conversation"),
+        conversation=conversation,
+        tools=tools,
+        tool_choice=choice,
+    )
+
+
+def _read_input(given: dict[str, Json], *instead: str) -> tuple[InputItem, ...]:
+    """None is fine where the request goes on from something."""
+    items = read_input(given["input"], "input") if "input" in given else ()
+    if not items and not any(name in given for name in instead):
+        named = " or ".join(f"'{name}'" for name in instead)
+        raise complaints.missing("input", f"Send it, or go on from {named}.")
+    return items
+
+
+def _read_conversation(given: dict[str, Json]) -> str | None:
+    named = fit(given, _Conversation, "").conversation if "conversation" in given else None
+    return named.id if isinstance(named, ConversationRef) else named
+
+
+def _check_together(given: dict[str, Json], options: Options) -> None:
+    """Parameters that are right alone and wrong together."""
+    if "conversation" in given and options.previous_response_id is not None:
+        raise InvalidRequest(
+            "Mutually exclusive parameters: 'previous_response_id' and 'conversation'. Send only one of them.",
+            param="conversation",
+            fault="mutually_exclusive_parameters",
+        )
+    if options.stream_options is not None and not options.stream:
+        raise InvalidRequest(
+            "The 'stream_options' parameter is only allowed when 'stream' is enabled.", param="stream_options"
+        )
+    if options.background and not options.store:
+        raise InvalidRequest(
+            "Invalid 'background': a background response is fetched later and so must be stored."
+            " Leave 'store' out or set it to true.",
+            param="background",
+            fault="invalid_value",
+        )
+
+
+def _check_format(form: TextFormat, path: str) -> None:
+    if form.type == "json_schema":
+        if form.name is UNSET:
+            raise complaints.missing(f"{path}.name")
+        if form.schema is UNSET:
+            raise complaints.missing(f"{path}.schema")
+
+
+def _is_deep(body: bytes, data: dict[str, Json]) -> bool:
+    """What we could read only just could not be written again, inside the levels of an answer."""
+    if body.count(b"[") + body.count(b"{") <= _DEEPEST:
+        return False
+    level: list[Json] = [data]
+    for _ in range(_DEEPEST):
+        level = [
+            child
+            for parent in level
+            for child in (parent.values() if type(parent) is dict else parent)
+            if type(child) in (dict, list)
+        ]
+        if not level:
+            return False
+    return True

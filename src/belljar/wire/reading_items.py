@@ -1,0 +1,132 @@
+"""Items from JSON: as callers send and replay them, and as we stored them."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias, cast
+
+import msgspec
+from msgspec import UNSET, Raw
+
+from belljar.errors import InvalidRequest
+from belljar.wire import complaints
+from belljar.wire.complaints import at
+from belljar.wire.fitting import fit
+from belljar.wire.items import (
+    CodeInterpreterCall,
+    Compaction,
+    CompactionTrigger,
+    CustomToolCall,
+    CustomToolCallOutput,
+    FunctionCall,
+    FunctionCallOutput,
+    InputFile,
+    InputImage,
+    InputItem,
+    InputText,
+    ItemReference,
+    Json,
+    Known,
+    Message,
+    OtherItem,
+    Part,
+    Reasoning,
+)
+
+_LONGEST = 10_485_760
+_Known: TypeAlias = (
+    Message
+    | Reasoning
+    | FunctionCall
+    | FunctionCallOutput
+    | CustomToolCall
+    | CustomToolCallOutput
+    | CodeInterpreterCall
+    | Compaction
+    | CompactionTrigger
+    | ItemReference
+)
+_all: msgspec.json.Decoder[list[InputItem]] = msgspec.json.Decoder(cast(Any, list[_Known]))
+_one: msgspec.json.Decoder[InputItem] = msgspec.json.Decoder(cast(Any, _Known))
+_each = msgspec.json.Decoder(list[Raw])
+
+
+def read_input(value: Json, path: str) -> tuple[InputItem, ...]:
+    """The `input` of a request: a list of items, or a text, which is one message of the user's."""
+    if not isinstance(value, str):
+        if not isinstance(value, list):
+            raise complaints.wrong_type(path, ["a string", "an array of objects"], value)
+        return read_items(value, path)
+    if len(value) > _LONGEST:
+        raise complaints.too_long(path, "string", _LONGEST, len(value))
+    return (Message(role="user", content=(InputText(text=value),)),)
+
+
+def read_items(value: Json, path: str) -> tuple[InputItem, ...]:
+    if not isinstance(value, list):
+        raise complaints.wrong_type(path, ["an array of objects"], value)
+    items = tuple([read_item(one, f"{path}[{n}]") for n, one in enumerate(value)])
+    for item in items[:-1]:
+        if type(item) is CompactionTrigger:
+            raise InvalidRequest(
+                f"Invalid value for '{path}': compaction_trigger must be the last input item.",
+                param=path,
+                fault="invalid_value",
+            )
+    return items
+
+
+def read_item(value: Json, path: str) -> InputItem:
+    """Keys that we do not know are let go: replayed items have those of their vendor and of later versions."""
+    if not isinstance(value, dict):
+        raise complaints.wrong_type(path, ["an object"], value)
+    kind = value.get("type")
+    if kind is None:
+        kind = _guessed(value, path)
+    elif not isinstance(kind, str):
+        raise complaints.wrong_type(at(path, "type"), ["a string"], kind)
+    if kind in Known.OTHER:
+        return OtherItem(value)
+    if kind not in Known.ITEMS:
+        raise complaints.not_one_of(at(path, "type"), kind, sorted([*Known.ITEMS, *Known.OTHER]))
+    item = cast(InputItem, fit(value, Known.ITEMS[kind], path))
+    if isinstance(item, Message):
+        if not isinstance(item.content, str):
+            _check_sources(item.content, at(path, "content"))
+    elif isinstance(item, FunctionCallOutput | CustomToolCallOutput) and not isinstance(item.output, str):
+        _check_sources(item.output, at(path, "output"))
+    return item
+
+
+def read_stored_items(body: bytes) -> list[InputItem]:
+    """A JSON array of items that we wrote ourselves."""
+    try:
+        return _all.decode(body)
+    except msgspec.ValidationError:
+        return [_stored(raw) for raw in _each.decode(body)]
+
+
+def _stored(raw: Raw) -> InputItem:
+    try:
+        return _one.decode(raw)
+    except msgspec.ValidationError:
+        return OtherItem(msgspec.json.decode(raw))
+
+
+def _guessed(value: dict[str, Json], path: str) -> str:
+    """OpenAI lets these two do without a type."""
+    if "role" in value:
+        return "message"
+    if value.keys() - {"type"} == {"id"}:
+        return "item_reference"
+    raise complaints.missing(at(path, "type"))
+
+
+def _check_sources(parts: tuple[Part, ...], path: str) -> None:
+    for n, part in enumerate(parts):
+        if isinstance(part, InputImage):
+            if part.image_url is None and part.file_id is None:
+                raise complaints.missing(f"{path}[{n}].image_url", "An image needs 'image_url' or 'file_id'.")
+        elif isinstance(part, InputFile) and not any(
+            source not in (UNSET, None) for source in (part.file_id, part.file_data, part.file_url)
+        ):
+            raise complaints.missing(f"{path}[{n}].file_id", "A file needs 'file_id', 'file_data' or 'file_url'.")

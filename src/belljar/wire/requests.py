@@ -1,0 +1,102 @@
+"""What a caller may send: request bodies as frozen values. `reading` makes them from bytes."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, TypeAlias
+
+from msgspec import Meta, Struct, field
+
+from belljar.wire.items import InputItem, Json
+from belljar.wire.responses import Reasoner, TextConfig
+from belljar.wire.tools import NetworkPolicy, Tier, Tool, ToolChoice
+
+Include: TypeAlias = Literal[
+    "file_search_call.results",
+    "web_search_call.results",
+    "web_search_call.action.sources",
+    "message.input_image.image_url",
+    "computer_call_output.output.image_url",
+    "code_interpreter_call.outputs",
+    "reasoning.encrypted_content",
+    "message.output_text.logprobs",
+]
+
+
+class StreamOptions(Struct, frozen=True, kw_only=True):
+    include_obfuscation: bool | None = None
+
+
+class ContextManagement(Struct, frozen=True, kw_only=True):
+    type: Literal["compaction"]
+    compact_threshold: Annotated[int, Meta(ge=1000)] | None = None
+
+
+Id: TypeAlias = Annotated[str, Meta(min_length=1)]
+Metadata: TypeAlias = Annotated[
+    dict[Annotated[str, Meta(max_length=64)], Annotated[str, Meta(max_length=512)]], Meta(max_length=16)
+]
+
+
+class Options(Struct, frozen=True, kw_only=True):
+    """What a request says beside its items, tools and conversation; the types say what is in range."""
+
+    model: Id
+    instructions: str | None = None
+    previous_response_id: Id | None = None
+    store: bool = True
+    stream: bool = False
+    stream_options: StreamOptions | None = None
+    background: bool = False
+    include: tuple[Include, ...] = ()
+    parallel_tool_calls: bool = True
+    max_tool_calls: Annotated[int, Meta(ge=1)] | None = None
+    max_output_tokens: Annotated[int, Meta(ge=1)] | None = None
+    temperature: Annotated[float, Meta(ge=0, le=2)] | None = None
+    top_p: Annotated[float, Meta(ge=0, le=1)] | None = None
+    top_logprobs: Annotated[int, Meta(ge=0, le=20)] = 0
+    text: TextConfig = field(default_factory=TextConfig)
+    reasoning: Reasoner | None = None
+    truncation: Literal["auto", "disabled"] = "disabled"
+    context_management: tuple[ContextManagement, ...] = ()
+    metadata: Metadata = field(default_factory=dict)
+    prompt_cache_key: Annotated[str, Meta(max_length=64)] | None = None
+    prompt_cache_options: dict[str, Json] | None = None
+    prompt_cache_retention: str | None = None
+    service_tier: str | None = None
+    safety_identifier: Annotated[str, Meta(max_length=128)] | None = None
+    user: str | None = None
+
+
+class CreateResponse(Options, frozen=True, kw_only=True):
+    """POST /v1/responses. Tools and items are in their typed forms, a text input is one user message."""
+
+    input: tuple[InputItem, ...] = ()
+    conversation: str | None = None
+    tools: tuple[Tool, ...] = ()
+    tool_choice: ToolChoice = "auto"
+    prompt: dict[str, Json] | None = None
+
+
+class CompactRequest(Struct, frozen=True, kw_only=True):
+    """POST /v1/responses/compact."""
+
+    model: str
+    input: tuple[InputItem, ...] = ()
+    instructions: str | None = None
+    previous_response_id: str | None = None
+    prompt_cache_key: str | None = None
+
+
+class ExpiresAfter(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    anchor: Literal["last_active_at"]
+    minutes: Annotated[int, Meta(ge=1, le=525_600)]
+
+
+class CreateContainer(Struct, frozen=True, kw_only=True):
+    """POST /v1/containers."""
+
+    name: Id
+    memory_limit: Tier = "1g"
+    expires_after: ExpiresAfter | None = None
+    file_ids: tuple[str, ...] = ()
+    network_policy: NetworkPolicy | None = None
