@@ -1,0 +1,21 @@
+"""A cell that we ran, as a wire knows it that has only functions: a call of `code_interpreter` and its result."""
+
+from __future__ import annotations
+
+from belljar.dialects.deltas import ModelRequest
+from belljar.wire import codec
+from belljar.wire.items import CodeInterpreterCall, Logs
+
+NAME = "code_interpreter"
+
+
+def arguments(item: CodeInterpreterCall) -> str:
+    return codec.encode({"code": item.code or ""}).decode()
+
+
+def told(item: CodeInterpreterCall, request: ModelRequest) -> str:
+    """What the model is told came of it, never nothing."""
+    said = request.call_outputs.get(item.id)
+    if said is None:
+        said = "".join(output.logs for output in item.outputs or () if isinstance(output, Logs))
+    return said or "(no output)"

@@ -1,0 +1,18 @@
+"""Chat completions, OpenAI's older wire that nearly every model server speaks: asked, answered, refused."""
+
+from __future__ import annotations
+
+from belljar.dialects.chat_request import custom_names, encode
+from belljar.dialects.chat_stream import ChatDecoder
+from belljar.dialects.deltas import Decoder, ModelRequest
+from belljar.dialects.faults import fault
+from belljar.dialects.quirks import Quirks
+
+__all__ = ["PATH", "ChatDecoder", "decoder", "encode", "fault"]
+
+PATH = "/chat/completions"
+
+
+def decoder(request: ModelRequest, quirks: Quirks, upstream: str) -> Decoder:
+    """For the answer to this request; `upstream` names the server in errors."""
+    return ChatDecoder(quirks, upstream, custom=custom_names(request))

@@ -1,0 +1,196 @@
+"""The normal form: what is asked of any model, and the fragments of its answer."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from typing import Literal, Protocol, TypeAlias
+
+from msgspec import Struct, field
+
+from belljar.wire.items import Annotation, CodeInterpreterCall, InputItem, Json, OtherItem, Reasoning
+from belljar.wire.responses import Reasoner, TextConfig, Usage
+from belljar.wire.tools import CodeInterpreterTool, CustomTool, FunctionTool, HostedTool, ToolChoice
+
+# -- asked ------------------------------------------------------------------------------------------------------------
+
+
+class ModelRequest(Struct, frozen=True, kw_only=True):
+    """One turn, as any dialect can write it.
+
+    `items` is the whole conversation in order. A cell that we ran is in it as a `CodeInterpreterCall` with its outputs
+    in place: a dialect without such items writes it as a call of the function `code_interpreter` and its result.
+    `tools` holds the `code_interpreter` function where we run the code, the `CodeInterpreterTool` itself where the
+    provider does.
+    """
+
+    model: str
+    """The name that the upstream knows."""
+    items: tuple[InputItem, ...]
+    instructions: str | None = None
+    tools: tuple[FunctionTool | CustomTool | CodeInterpreterTool | HostedTool, ...] = ()
+    tool_choice: ToolChoice = "auto"
+    parallel_tool_calls: bool = True
+    max_output_tokens: int | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    top_logprobs: int = 0
+    text: TextConfig = field(default_factory=TextConfig)
+    reasoning: Reasoner | None = None
+    encrypted_reasoning: bool = False
+    """The caller keeps the conversation: ask the vendor for reasoning that can be sent back."""
+    prompt_cache_key: str | None = None
+    service_tier: str | None = None
+    safety_identifier: str | None = None
+    truncation: Literal["auto", "disabled"] = "disabled"
+    call_outputs: dict[str, str] = field(default_factory=dict)
+    """What the model is told of each cell that we ran, by the `code_interpreter_call`'s id."""
+    call_images: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Data URLs of the images each cell made, for models that see."""
+
+
+# -- answered ---------------------------------------------------------------------------------------------------------
+
+
+class Text(Struct, frozen=True):
+    """A piece of the answer."""
+
+    text: str
+    logprobs: tuple[Json, ...] = ()
+
+
+class Refused(Struct, frozen=True):
+    """A piece of a refusal."""
+
+    text: str
+
+
+class Cited(Struct, frozen=True):
+    """An annotation of the text so far."""
+
+    annotation: Annotation
+
+
+class Thought(Struct, frozen=True):
+    """A piece of reasoning: raw, or the `index`th paragraph of a summary."""
+
+    text: str
+    kind: Literal["raw", "summary"] = "raw"
+    index: int = 0
+
+
+class ThoughtEnd(Struct, frozen=True):
+    """The reasoning is over; `item` has what must go back to the vendor unchanged."""
+
+    item: Reasoning
+
+
+class CallBegun(Struct, frozen=True):
+    """The model begins to call a function; `index` tells parallel calls apart."""
+
+    index: int
+    call_id: str
+    name: str
+    custom: bool = False
+    """Its input is free text, not JSON."""
+
+
+class CallPiece(Struct, frozen=True):
+    """A fragment of the call's argument JSON, exactly as it came."""
+
+    index: int
+    text: str
+
+
+class CallEnd(Struct, frozen=True):
+    """The call is complete; `arguments` is the whole of it."""
+
+    index: int
+    arguments: str
+
+
+class HostedCode(Struct, frozen=True):
+    """A piece of the code that the provider itself is about to run, in its own container."""
+
+    index: int
+    id: str
+    container_id: str
+    text: str
+
+
+class HostedEnd(Struct, frozen=True):
+    """The provider ran it."""
+
+    index: int
+    item: CodeInterpreterCall
+
+
+class Passed(Struct, frozen=True):
+    """An item of the vendor's that we hand on whole."""
+
+    item: OtherItem
+
+
+class Finish(Struct, frozen=True):
+    """The model is done with this turn. Always the last but for `Spent`."""
+
+    reason: Literal["stop", "calls", "length", "filtered"]
+
+
+class Spent(Struct, frozen=True):
+    """Tokens of this turn."""
+
+    usage: Usage
+
+
+class Mended(Struct, frozen=True):
+    """The dialect put right what the model got wrong, before the deltas that follow."""
+
+    what: str
+
+
+Delta: TypeAlias = (
+    Text
+    | Refused
+    | Cited
+    | Thought
+    | ThoughtEnd
+    | CallBegun
+    | CallPiece
+    | CallEnd
+    | HostedCode
+    | HostedEnd
+    | Passed
+    | Finish
+    | Spent
+    | Mended
+)
+
+
+class Decoder(Protocol):
+    """One answer, streamed: bytes as they arrive in, deltas out. Any split of the bytes gives the same deltas."""
+
+    def feed(self, data: bytes) -> list[Delta]:
+        """What these bytes complete. Raises `Garbled` or the error that the stream itself reports."""
+        ...
+
+    def close(self) -> list[Delta]:
+        """The stream ended: what is left; `Garbled` if it ended too soon."""
+        ...
+
+
+class Model(Protocol):
+    """A model behind the gateway, ready to be asked."""
+
+    def ask(self, request: ModelRequest) -> AsyncGenerator[list[Delta], None]:
+        """One turn; a list per read from the network. A `ProviderError` before the first list has an HTTP status."""
+        ...
+
+
+class Traits(Struct, frozen=True, kw_only=True):
+    """What a model can do, as far as the gateway must know."""
+
+    sees: bool = True
+    """Images may be sent to it."""
+    hosted: bool = False
+    """Its vendor runs hosted tools of the Responses API."""
+    dialect: str = "chat"

@@ -1,0 +1,190 @@
+"""A server's errors as ours: by the code it gives, else by its words where no code tells, else by the HTTP status.
+
+OpenAI's shape and what others made of it: nested or flat, an object or a bare text, before the stream or inside it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
+from types import MappingProxyType
+
+import msgspec
+from msgspec import Struct
+
+from belljar.errors import (
+    BadKey,
+    ContextTooLong,
+    Declined,
+    Filtered,
+    ProviderError,
+    QuotaExceeded,
+    RateLimited,
+    Unreachable,
+)
+from belljar.wire.items import Json
+
+_CODES: Mapping[str, type[ProviderError]] = MappingProxyType(
+    {
+        "invalid_api_key": BadKey,
+        "authentication_error": BadKey,
+        "account_deactivated": BadKey,
+        "insufficient_quota": QuotaExceeded,
+        "billing_hard_limit_reached": QuotaExceeded,
+        "billing_not_active": QuotaExceeded,
+        "arrearage": QuotaExceeded,
+        "rate_limit_exceeded": RateLimited,
+        "rate_limit_error": RateLimited,
+        "too_many_requests": RateLimited,
+        "slow_down": RateLimited,
+        "context_length_exceeded": ContextTooLong,
+        "exceed_context_size_error": ContextTooLong,
+        "content_filter": Filtered,
+        "content_policy_violation": Filtered,
+        "image_content_policy_violation": Filtered,
+        "data_inspection_failed": Filtered,
+        "invalid_prompt": Filtered,
+        "bio_policy": Filtered,
+        "misalignment_policy_violation": Filtered,
+        "model_not_found": Declined,
+        "server_is_overloaded": Unreachable,
+    }
+)
+_REQUEST = ("invalid_", "image_", "empty_image", "unsupported_image", "failed_to_download_image")
+"""How codes begin that find fault with the request. They come with any status, and count where there is none."""
+_STATUSES: Mapping[int, type[ProviderError]] = MappingProxyType(
+    {
+        400: Declined,
+        401: BadKey,
+        402: QuotaExceeded,
+        403: BadKey,
+        404: ProviderError,  # not the model, which was looked for: the address, which is the operator's
+        408: Unreachable,
+        409: Declined,
+        413: ContextTooLong,
+        415: Declined,
+        422: Declined,
+        429: RateLimited,
+        498: RateLimited,
+        502: Unreachable,
+        503: Unreachable,
+        504: Unreachable,
+        529: RateLimited,
+    }
+)
+_TOO_LONG = re.compile(
+    r"maximum context length"
+    r"|context[ _](length|size|window)\b[^.]{0,80}\bexceed"
+    r"|exceed[^.]{0,80}\bcontext[ _](length|size|window)"
+    r"|(greater|larger) than the context (length|size|window)"
+    r"|context length of only|context the overflows|reached context length"
+    r"|maximum model length|too long to fit into the model|prompt (is )?too long"
+    r"|input tokens exceed|range of input length|reduce the length of (the|your)|request too large",
+    re.IGNORECASE,
+)
+_FLAGGED = re.compile(r"\bmoderation|\bflagged\b|content polic|inappropriate content", re.IGNORECASE)
+_NO_MODEL = re.compile(
+    r"\bmodel\b.{0,200}\b(not found|does(n't| not) exist|is not (available|a valid))|no such model|unknown model"
+    r"|not a valid model",
+    re.IGNORECASE | re.DOTALL,
+)
+_WAIT = re.compile(r"try again in (?:(\d+)m(?!s))?(?:(\d+(?:\.\d+)?)(ms|s)\b)?", re.IGNORECASE)
+_LONGEST = 2000
+
+
+class _Said(Struct, frozen=True):
+    message: str
+    codes: tuple[str, ...] = ()
+    param: str | None = None
+    status: int | None = None
+
+
+def fault(status: int, headers: Mapping[str, str], body: bytes, upstream: str) -> ProviderError:
+    """The error that an answer other than 200 means; `upstream` names the server in the message."""
+    try:
+        said = _read(msgspec.json.decode(body))
+    except msgspec.DecodeError:
+        text = " ".join(body.decode(errors="replace").split())
+        said = _Said("" if text.startswith("<") else text)
+    return _meant(said, status, {name.lower(): value for name, value in headers.items()}, upstream)
+
+
+def reported(error: Json, upstream: str) -> ProviderError:
+    """The error that a stream itself reports."""
+    said = _read(error)
+    return _meant(said, said.status, {}, upstream)
+
+
+def _read(error: Json) -> _Said:
+    if isinstance(error, list) and error:
+        error = error[0]
+    if isinstance(error, dict):
+        inner = error.get("error") or error.get("detail") or error
+        if isinstance(inner, dict):
+            code = inner.get("code")
+            number = isinstance(code, int) and 400 <= code < 600
+            return _Said(
+                str(inner.get("message") or ""),
+                tuple(str(value).lower() for value in (code, inner.get("type")) if value),
+                inner["param"] if isinstance(inner.get("param"), str) else None,
+                code if number else None,
+            )
+        error = inner
+    return _Said(error if isinstance(error, str) else msgspec.json.encode(error).decode())
+
+
+def _meant(said: _Said, status: int | None, headers: Mapping[str, str], upstream: str) -> ProviderError:
+    kind = _kind(said, status)
+    what = said.message[:_LONGEST] or (f"it answered {status}" if status else "it reported an error without a word")
+    if kind is BadKey:  # its words may hold part of the key
+        shown = f" ({status})" if status else ""
+        return BadKey(f"{upstream} refused the key{shown}; set the api_key of this upstream to one that it takes")
+    if kind is RateLimited:
+        return RateLimited(f"{upstream}: {what}", after=_after(headers, said.message))
+    if kind is Declined:
+        lost = _NO_MODEL.search(said.message) is not None or "model_not_found" in said.codes
+        return Declined(
+            f"{upstream}: {what}",
+            param="model" if lost else said.param,
+            fault="model_not_found" if lost else next(iter(said.codes), None),
+        )
+    if kind is ProviderError and status == 404:
+        return ProviderError(f"{upstream}: {what}; check the base_url of this upstream")
+    return kind(f"{upstream}: {what}")
+
+
+def _kind(said: _Said, status: int | None) -> type[ProviderError]:
+    if _TOO_LONG.search(said.message):  # first: some say so under the code of a rate limit
+        return ContextTooLong
+    for code in said.codes:
+        if code in _CODES:
+            return _CODES[code]
+    if status in (400, 403, 404, None):
+        if _NO_MODEL.search(said.message):
+            return Declined
+        if _FLAGGED.search(said.message):
+            return Filtered
+    if status is None and any(code.startswith(_REQUEST) for code in said.codes):
+        return Declined
+    return _STATUSES.get(status or 500, ProviderError)
+
+
+def _after(headers: Mapping[str, str], message: str) -> float | None:
+    """Seconds to wait. A date is counted from the answer's own date, so that no clock is read here."""
+    try:
+        if "retry-after-ms" in headers:
+            return float(headers["retry-after-ms"]) / 1000
+        given = headers.get("retry-after", "")
+        if given[:1].isdigit():
+            return float(given)
+        if given and "date" in headers:
+            wait = parsedate_to_datetime(given) - parsedate_to_datetime(headers["date"])
+            return max(0.0, wait.total_seconds())
+    except (ValueError, TypeError):  # neither a number nor a date, or a date without a zone
+        return None
+    found = _WAIT.search(message)
+    if found is None or not (found[1] or found[2]):
+        return None
+    seconds = float(found[2] or 0) / (1000 if found[3] == "ms" else 1)
+    return 60.0 * int(found[1] or 0) + seconds

@@ -1,0 +1,122 @@
+"""A turn as the body of POST /responses, for a provider that speaks OpenAI's own wire."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, TypeAlias
+
+from msgspec import UNSET, structs
+
+from belljar.dialects import cells
+from belljar.dialects.deltas import ModelRequest
+from belljar.dialects.quirks import Quirks
+from belljar.wire import codec
+from belljar.wire.items import (
+    CodeInterpreterCall,
+    CustomToolCall,
+    FunctionCall,
+    FunctionCallOutput,
+    InputImage,
+    InputItem,
+    InputText,
+    Message,
+    OutputText,
+    Part,
+    Reasoning,
+)
+from belljar.wire.responses import TextConfig
+from belljar.wire.tools import AllowedTools, Choice, CodeInterpreterTool, ToolChoice
+
+Body: TypeAlias = dict[str, Any]
+
+_FUNCTION = Choice(type="function", name=cells.NAME)
+
+
+def encode(request: ModelRequest, quirks: Quirks) -> bytes:
+    """Always a stream, and never stored there: the state is ours."""
+    hosted = any(isinstance(tool, CodeInterpreterTool) for tool in request.tools)
+    body: Body = {
+        "model": request.model,
+        "input": [written for item in request.items for written in _written(item, request, hosted)],
+        "stream": True,
+        "store": False,
+    }
+    if request.tools:
+        body["tools"] = request.tools
+        if request.tool_choice != "auto":
+            body["tool_choice"] = request.tool_choice if hosted else _ours(request.tool_choice)
+        if not request.parallel_tool_calls:
+            body["parallel_tool_calls"] = False
+    include = []
+    if request.encrypted_reasoning:
+        include.append("reasoning.encrypted_content")
+    if hosted:
+        include.append("code_interpreter_call.outputs")
+    if request.top_logprobs:
+        include.append("message.output_text.logprobs")
+    optional: Body = {
+        "instructions": request.instructions,
+        "max_output_tokens": request.max_output_tokens,
+        "temperature": request.temperature,
+        "top_p": request.top_p,
+        "top_logprobs": request.top_logprobs or None,
+        "text": request.text if request.text != TextConfig() else None,
+        "reasoning": request.reasoning,
+        "truncation": request.truncation if request.truncation != "disabled" else None,
+        "include": include or None,
+    }
+    extras = {
+        "service_tier": request.service_tier,
+        "prompt_cache_key": request.prompt_cache_key,
+        "safety_identifier": request.safety_identifier,
+    }
+    body.update({name: value for name, value in optional.items() if value is not None})
+    body.update({name: value for name, value in extras.items() if value is not None and name in quirks.members})
+    return codec.encode(body)
+
+
+def _ours(choice: ToolChoice) -> ToolChoice:
+    """Where we run the code, the provider knows the tool as a function."""
+    match choice:
+        case Choice(type=cells.NAME):
+            return _FUNCTION
+        case AllowedTools():
+            tools = tuple(_FUNCTION if tool.type == cells.NAME else tool for tool in choice.tools)
+            return AllowedTools(mode=choice.mode, tools=tools)
+        case _:
+            return choice
+
+
+def _written(item: InputItem, request: ModelRequest, hosted: bool) -> Iterator[object]:
+    """The item as it goes out. Ids are dropped but of what the provider must find again: it has stored nothing."""
+    match item:
+        case Message():
+            yield structs.replace(item, content=_content(item), id=UNSET, status=UNSET)
+        case FunctionCall() | CustomToolCall():
+            yield structs.replace(item, id=UNSET, status=UNSET)
+        case Reasoning(encrypted_content=str()):
+            yield item
+        case Reasoning():  # of another model, or not kept: the provider could not find it
+            return
+        case CodeInterpreterCall() if hosted:
+            yield structs.replace(item, belljar=UNSET)
+        case CodeInterpreterCall():
+            yield FunctionCall(call_id=item.id, name=cells.NAME, arguments=cells.arguments(item))
+            yield FunctionCallOutput(call_id=item.id, output=_told(item, request))
+        case _:
+            yield item
+
+
+def _content(item: Message) -> str | tuple[Part, ...]:
+    """What was said, without what it was annotated with: citations name files that only we have."""
+    if isinstance(item.content, str):
+        return item.content
+    return tuple(OutputText(text=part.text) if isinstance(part, OutputText) else part for part in item.content)
+
+
+def _told(item: CodeInterpreterCall, request: ModelRequest) -> str | tuple[InputText | InputImage, ...]:
+    told = cells.told(item, request)
+    images = request.call_images.get(item.id)
+    if not images:
+        return told
+    return (InputText(text=told), *(InputImage(image_url=url) for url in images))

@@ -1,0 +1,158 @@
+"""What each kind of model server takes and does in its own way, as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Literal, TypeAlias
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+
+Member: TypeAlias = Literal[
+    "stream_options",
+    "parallel_tool_calls",
+    "reasoning_effort",
+    "verbosity",
+    "logprobs",
+    "service_tier",
+    "prompt_cache_key",
+    "safety_identifier",
+]
+Choosing: TypeAlias = Literal["none", "required", "named"]
+
+
+class Quirks(Struct, frozen=True, kw_only=True):
+    """One kind of server. The defaults are what most take."""
+
+    name: str
+    limit: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
+    """How it calls the most tokens that an answer may have."""
+    developer: bool = False
+    """It tells the role `developer` from `system`; elsewhere there is only `system`, once and first."""
+    members: frozenset[Member] = frozenset(["stream_options"])
+    """Members of the body beyond the common ones that it takes; the others are left out."""
+    strict: bool = False
+    """Function tools may ask for arguments that fit their schema."""
+    formats: frozenset[Literal["json_object", "json_schema"]] = frozenset(["json_object", "json_schema"])
+    """Values of `response_format.type` that it takes beside text."""
+    choosing: frozenset[Choosing] = frozenset(["none", "required", "named"])
+    """Values of `tool_choice` that it heeds beside auto."""
+    images: Literal["tool", "user"] = "user"
+    """Where images that a tool made may be shown: in the tool's message, or only in a user's that follows."""
+    reasoning: Literal["reasoning_content", "reasoning"] | None = None
+    """Where it wants the reasoning back that led to tool calls; nowhere without."""
+    think_tags: bool = True
+    """Its models may write reasoning into their text, between <think> tags."""
+
+
+GENERIC = Quirks(name="generic")
+
+TABLE: Mapping[str, Quirks] = MappingProxyType(
+    {
+        row.name: row
+        for row in (
+            GENERIC,
+            Quirks(
+                name="openai",
+                limit="max_completion_tokens",
+                developer=True,
+                members=frozenset(
+                    [
+                        "stream_options",
+                        "parallel_tool_calls",
+                        "reasoning_effort",
+                        "verbosity",
+                        "logprobs",
+                        "service_tier",
+                        "prompt_cache_key",
+                        "safety_identifier",
+                    ]
+                ),
+                strict=True,
+                think_tags=False,
+            ),
+            # No json_object, and tool_choice only as a word.
+            Quirks(
+                name="lm_studio",
+                formats=frozenset(["json_schema"]),
+                choosing=frozenset(["none", "required"]),
+            ),
+            # tool_choice is passed over in silence.
+            Quirks(
+                name="ollama",
+                members=frozenset(["stream_options", "reasoning_effort", "logprobs"]),
+                choosing=frozenset(),
+                reasoning="reasoning",
+            ),
+            Quirks(
+                name="vllm",
+                members=frozenset(["stream_options", "parallel_tool_calls", "reasoning_effort", "logprobs"]),
+                reasoning="reasoning",
+            ),
+            Quirks(
+                name="llama_cpp",
+                members=frozenset(["stream_options", "parallel_tool_calls", "logprobs"]),
+                images="tool",
+                reasoning="reasoning_content",
+            ),
+            # Refuses logprobs with a 400.
+            Quirks(
+                name="groq",
+                limit="max_completion_tokens",
+                members=frozenset(["stream_options", "parallel_tool_calls", "reasoning_effort", "service_tier"]),
+            ),
+            # Refuses a turn with tool calls that comes back without its reasoning.
+            Quirks(
+                name="deepseek",
+                members=frozenset(["stream_options", "reasoning_effort", "logprobs"]),
+                formats=frozenset(["json_object"]),
+                reasoning="reasoning_content",
+                think_tags=False,
+            ),
+            Quirks(
+                name="openrouter",
+                members=frozenset(
+                    ["stream_options", "parallel_tool_calls", "reasoning_effort", "verbosity", "logprobs"]
+                ),
+                strict=True,
+                reasoning="reasoning",
+                think_tags=False,
+            ),
+            Quirks(
+                name="alibaba",
+                members=frozenset(["stream_options", "parallel_tool_calls", "logprobs"]),
+                choosing=frozenset(["none", "named"]),
+                think_tags=False,
+            ),
+        )
+    }
+)
+
+_HOSTS = MappingProxyType(
+    {
+        "openai.com": "openai",
+        "openai.azure.com": "openai",
+        "groq.com": "groq",
+        "deepseek.com": "deepseek",
+        "openrouter.ai": "openrouter",
+        "aliyuncs.com": "alibaba",
+        "ollama.com": "ollama",
+    }
+)
+_PORTS = MappingProxyType({11434: "ollama", 1234: "lm_studio"})
+_NAMES = MappingProxyType({"lmstudio": "lm_studio", "llamacpp": "llama_cpp", "dashscope": "alibaba", "qwen": "alibaba"})
+
+
+def guess(name: str, base_url: str) -> Quirks:
+    """The row that an upstream's address tells, or its port, or else its name."""
+    address = urlsplit(base_url)
+    host = address.hostname or ""
+    for domain, row in _HOSTS.items():
+        if host == domain or host.endswith(f".{domain}"):
+            return TABLE[row]
+    if address.port is not None and address.port in _PORTS:
+        return TABLE[_PORTS[address.port]]
+    letters = "".join(filter(str.isalpha, name.lower()))
+    known = {**{row.replace("_", ""): row for row in TABLE}, **_NAMES}
+    return next((TABLE[row] for word, row in known.items() if word in letters), GENERIC)
