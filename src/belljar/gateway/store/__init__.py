@@ -1,0 +1,7 @@
+"""What outlives a request: records and blobs."""
+
+from __future__ import annotations
+
+from belljar.gateway.store.opening import open_store
+
+__all__ = ["open_store"]

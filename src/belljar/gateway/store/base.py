@@ -1,0 +1,245 @@
+"""The ports of the store: records and blobs, what outlives a request."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Sequence
+from pathlib import Path
+from typing import Literal, Protocol
+
+from msgspec import Struct, field
+
+Order = Literal["asc", "desc"]
+
+
+class Page(Struct, frozen=True, kw_only=True):
+    """Which part of a list is wanted: cursor pages as on OpenAI's wire.
+
+    `after` and `before` are ids of rows in the list: what follows the one, or the page that ends at the other.
+    """
+
+    limit: int = 20
+    order: Order = "desc"
+    after: str | None = None
+    before: str | None = None
+
+
+class ResponseRecord(Struct, frozen=True, kw_only=True):
+    """A response: its newest snapshot and what it added to its chain, as JSON bytes."""
+
+    id: str
+    owner: str
+    created_at: int
+    status: str
+    background: bool = False
+    previous_id: str | None = None
+    conversation_id: str | None = None
+    container_id: str | None = None
+    """The container that `auto` used, for the next in the chain."""
+    input: bytes = b"[]"
+    """The items of this request alone, with ids, as a JSON array."""
+    output: bytes = b"[]"
+    """Its output items with everything in them (`outputs` too), as a JSON array."""
+    body: bytes = b"{}"
+    """The snapshot, as GET answers it with everything included."""
+
+
+class ContainerRecord(Struct, frozen=True, kw_only=True):
+    """A container; `sandbox` says nothing of it: that is the process that holds it now."""
+
+    id: str
+    owner: str
+    name: str
+    created_at: int
+    last_active_at: int
+    memory: str = "1g"
+    minutes: int = 20
+    auto: bool = False
+    """Made by a response, not by POST /v1/containers."""
+    network: bytes = b'{"type":"disabled"}'
+    requirements: tuple[str, ...] = ()
+    cells: int = 0
+    """Cells run so far: above 0, a lost sandbox means lost variables."""
+    deleted: bool = False
+
+
+class ContainerFileRecord(Struct, frozen=True, kw_only=True):
+    """A file of a container: `path` is relative to /mnt/data and exact, at most one live record a path."""
+
+    id: str
+    container_id: str
+    path: str
+    created_at: int
+    size: int
+    modified: float
+    source: Literal["user", "assistant"]
+    blob: str
+    type: str = "application/octet-stream"
+
+
+class FileRecord(Struct, frozen=True, kw_only=True):
+    """An uploaded file."""
+
+    id: str
+    owner: str
+    filename: str
+    purpose: str
+    created_at: int
+    size: int
+    blob: str
+    type: str = "application/octet-stream"
+    expires_at: int | None = None
+
+
+class ConversationRecord(Struct, frozen=True, kw_only=True):
+    id: str
+    owner: str
+    created_at: int
+    metadata: dict[str, str] = field(default_factory=dict)
+
+
+class ItemRecord(Struct, frozen=True, kw_only=True):
+    """An item of a conversation, as JSON bytes."""
+
+    id: str
+    body: bytes
+
+
+class KeyRecord(Struct, frozen=True, kw_only=True):
+    """A caller's key; the key itself is never kept."""
+
+    id: str
+    name: str
+    digest: str
+    shown: str
+    """Enough of its end to tell it from others."""
+    created_at: int
+    last_used_at: int | None = None
+    revoked_at: int | None = None
+
+
+class Records(Protocol):
+    """Rows. A write is on disk when its call returns; reads see every finished write, of other processes too.
+
+    `owner` is checked here: a row of somebody else's is not found. Lists give one row more than `page.limit` where
+    there are more, so that the caller can tell; it comes last. A cursor that is not in the list is `InvalidRequest`.
+    What is written again keeps its owner and `created_at`. What belongs to something goes when that is deleted, and
+    adding to what is not there is `NotFound`.
+    """
+
+    async def put_response(self, record: ResponseRecord) -> None: ...
+    async def get_response(self, id: str, owner: str) -> ResponseRecord | None: ...
+    async def delete_response(self, id: str, owner: str) -> bool: ...
+    async def chain(self, id: str, owner: str) -> list[ResponseRecord]:
+        """The response and all before it, oldest first; stops short where one was deleted (its `previous_id` tells)."""
+        ...
+
+    async def unfinished(self) -> list[ResponseRecord]:
+        """Responses that are queued or in progress: after a crash, nobody works on them."""
+        ...
+
+    async def add_events(self, response_id: str, events: Sequence[tuple[int, bytes]]) -> None:
+        """`NotFound` tells a background run that its response was deleted."""
+        ...
+
+    async def get_events(self, response_id: str, after: int) -> list[tuple[int, bytes]]: ...
+
+    async def put_conversation(self, record: ConversationRecord) -> None: ...
+    async def get_conversation(self, id: str, owner: str) -> ConversationRecord | None: ...
+    async def delete_conversation(self, id: str, owner: str) -> bool: ...
+    async def add_items(self, conversation_id: str, items: Sequence[ItemRecord]) -> None:
+        """All of them or none; `InvalidRequest` where an id is in the conversation already."""
+        ...
+
+    async def list_items(self, conversation_id: str, page: Page) -> list[ItemRecord]: ...
+    async def all_items(self, conversation_id: str) -> list[ItemRecord]: ...
+    async def get_item(self, conversation_id: str, id: str) -> ItemRecord | None: ...
+    async def delete_item(self, conversation_id: str, id: str) -> bool: ...
+
+    async def put_container(self, record: ContainerRecord) -> None: ...
+    async def touch_container(self, id: str, at: int, cells: int | None = None) -> None: ...
+    async def get_container(self, id: str, owner: str) -> ContainerRecord | None: ...
+    async def list_containers(self, owner: str, page: Page, name: str | None = None) -> list[ContainerRecord]:
+        """Without those whose record says `deleted`."""
+        ...
+
+    async def delete_container(self, id: str, owner: str) -> bool:
+        """The row and its files' rows; their blobs are for `Blobs.remove_unused`."""
+        ...
+
+    async def put_container_file(self, record: ContainerFileRecord) -> ContainerFileRecord:
+        """New at its path, or the newer content of the file that was there, under the id it had; what is kept."""
+        ...
+
+    async def get_container_file(self, container_id: str, id: str) -> ContainerFileRecord | None: ...
+    async def list_container_files(self, container_id: str, page: Page) -> list[ContainerFileRecord]: ...
+    async def all_container_files(self, container_id: str) -> list[ContainerFileRecord]: ...
+    async def delete_container_file(self, container_id: str, id: str) -> bool: ...
+
+    async def put_file(self, record: FileRecord) -> None: ...
+    async def get_file(self, id: str, owner: str) -> FileRecord | None: ...
+    async def list_files(self, owner: str, page: Page, purpose: str | None = None) -> list[FileRecord]: ...
+    async def delete_file(self, id: str, owner: str) -> bool: ...
+    async def expire_files(self, now: int) -> int: ...
+    async def bytes_of(self, owner: str) -> int:
+        """Of files and container files together: for quotas."""
+        ...
+
+    async def put_key(self, record: KeyRecord) -> None:
+        """What was revoked stays so, whatever the record says."""
+        ...
+
+    async def keys(self) -> list[KeyRecord]: ...
+
+    async def secret(self, name: str) -> bytes:
+        """32 random bytes under this name, made when first asked for: the key that seals compacted history."""
+        ...
+
+    async def unused_blobs(self, known: Sequence[str]) -> list[str]:
+        """Those of these blobs that no record names."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class BlobWriter(Protocol):
+    """A blob that is coming in. Nothing is visible until `finish`; leaving the context without it removes the bytes."""
+
+    async def write(self, data: bytes) -> None: ...
+    async def finish(self) -> Blob: ...
+    async def __aenter__(self) -> BlobWriter: ...
+    async def __aexit__(self, *error: object) -> None: ...
+
+
+class Blob(Struct, frozen=True):
+    """Content by its SHA-256: the same bytes are kept once."""
+
+    name: str
+    size: int
+
+
+class Blobs(Protocol):
+    """Bytes. Never whole in memory."""
+
+    def write(self) -> BlobWriter: ...
+    def stream(self, name: str, *, chunk: int = 1 << 20) -> AsyncIterator[bytes]:
+        """Raises `NotFound` before the first chunk."""
+        ...
+
+    def path(self, name: str) -> Path | None:
+        """Where it lies on this machine, if it does."""
+        ...
+
+    async def adopt(self, chunks: AsyncIterator[bytes]) -> Blob:
+        """All that the chunks hold, as a blob."""
+        ...
+
+    async def remove_unused(self, records: Records, names: Iterable[str]) -> int:
+        """Remove those that no record names any more, after records were deleted; how many.
+
+        One that was finished minutes ago is left to `sweep`: somebody may be about to name it.
+        """
+        ...
+
+    async def sweep(self, records: Records) -> int:
+        """Remove what no record names for an hour and what half-finished writes left; how many."""
+        ...

@@ -1,0 +1,241 @@
+"""Blobs as files of a directory, each under the name that its content gives it; written and read in threads."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import hashlib
+import os
+import re
+import secrets
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from belljar.errors import NotFound
+from belljar.gateway.store import faults
+from belljar.gateway.store.base import Blob, Records
+
+HOP = 1 << 20
+"""Bytes for which going to a thread is worth it."""
+HOUR = 3600.0
+RECENT = 300.0
+"""Seconds within which every finished blob gets its record, by far."""
+_NAME = re.compile(r"[0-9a-f]{64}")
+
+
+class DirectoryBlobs:
+    """The port `Blobs` in a directory that several processes may share.
+
+    A blob lies at ab/cdef…; what is still being written lies in `incoming`. The time of a blob's file is when it was
+    last finished, and a blob is removed only some time after that: between being finished and being named by a record
+    it looks unused.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._incoming = root / "incoming"
+        try:
+            for directory in (root, self._incoming):
+                directory.mkdir(mode=0o700, exist_ok=True)
+        except OSError as error:
+            raise faults.of_system(error, root) from error
+
+    def write(self) -> Incoming:
+        return Incoming(self._incoming / secrets.token_hex(16), self._keep, self._root)
+
+    async def adopt(self, chunks: AsyncIterator[bytes]) -> Blob:
+        async with self.write() as incoming:
+            async for chunk in chunks:
+                await incoming.write(chunk)
+            return await incoming.finish()
+
+    async def stream(self, name: str, *, chunk: int = HOP) -> AsyncIterator[bytes]:
+        file = await asyncio.to_thread(self._open, name)
+        while data := await asyncio.to_thread(file.read, chunk):
+            yield data
+            if len(data) < chunk:
+                return
+
+    def path(self, name: str) -> Path | None:
+        path = self._place(name)
+        return path if path is not None and path.exists() else None
+
+    async def remove_unused(self, records: Records, names: Iterable[str]) -> int:
+        unused = await records.unused_blobs(sorted(set(names)))
+        return await asyncio.to_thread(self._remove, unused, RECENT)
+
+    async def sweep(self, records: Records) -> int:
+        removed = await asyncio.to_thread(self._clear)
+        for folder in await asyncio.to_thread(lambda: list(self._root.glob("[0-9a-f][0-9a-f]"))):
+            old = await asyncio.to_thread(self._old, folder)
+            unused = await records.unused_blobs(old)
+            removed += await asyncio.to_thread(self._remove, unused, HOUR)
+        return removed
+
+    def _place(self, name: str) -> Path | None:
+        return self._root / name[:2] / name[2:] if _NAME.fullmatch(name) else None
+
+    def _open(self, name: str) -> _Open:
+        path = self._place(name)
+        try:
+            if path is not None:
+                return _Open(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            raise faults.of_system(error, self._root) from error
+        raise NotFound(f"There is no content {name!r}: it was deleted.")
+
+    def _keep(self, incoming: Path, name: str) -> None:
+        """Give what came in its place; of what is there already, only the time is new."""
+        place = self._root / name[:2] / name[2:]
+        with self._locked():
+            if place.exists():
+                incoming.unlink()
+            else:
+                place.parent.mkdir(mode=0o700, exist_ok=True)
+                incoming.rename(place)
+            os.utime(place)
+
+    def _remove(self, names: Sequence[str], age: float) -> int:
+        removed = 0
+        for place in filter(None, map(self._place, names)):
+            with self._locked():
+                if _older(place, age):
+                    place.unlink()
+                    removed += 1
+        return removed
+
+    def _old(self, folder: Path) -> list[str]:
+        names = (folder.name + rest for rest in os.listdir(folder))
+        return [name for name in names if (place := self._place(name)) and _older(place, HOUR)]
+
+    def _clear(self) -> int:
+        """Remove what writers left that were killed."""
+        left = [path for path in self._incoming.iterdir() if _older(path, HOUR)]
+        for path in left:
+            path.unlink(missing_ok=True)
+        return len(left)
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Against all threads and processes: what `_remove` finds old must not be finished anew before it is gone."""
+        directory = os.open(self._root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(directory, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(directory)
+
+
+class Incoming:
+    """The port `BlobWriter`: gathers a hop's worth, then hashes and writes it in one go to a thread."""
+
+    def __init__(self, path: Path, keep: Callable[[Path, str], None], root: Path) -> None:
+        self._path = path
+        self._keep = keep
+        self._root = root
+        self._gathered: list[bytes] = []
+        self._waiting = 0
+        self._size = 0
+        self._hash = hashlib.sha256()
+        self._file: int | None = None
+        self._over = False
+        # A cancelled caller leaves its thread at work, and `discard` must not close the file under it.
+        self._turn = threading.Lock()
+
+    async def __aenter__(self) -> Incoming:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        if not self._over:
+            await asyncio.shield(asyncio.to_thread(self._discard))
+
+    async def write(self, data: bytes) -> None:
+        self._gathered.append(data)
+        self._waiting += len(data)
+        if self._waiting >= HOP:
+            await asyncio.to_thread(self._append, self._gather())
+
+    async def finish(self) -> Blob:
+        return await asyncio.to_thread(self._finish, self._gather())
+
+    def _gather(self) -> bytes:
+        data = b"".join(self._gathered)
+        self._gathered.clear()
+        self._waiting = 0
+        return data
+
+    # In threads from here
+
+    def _append(self, data: bytes) -> None:
+        with self._turn, self._explained():
+            self._put(data)
+
+    def _finish(self, data: bytes) -> Blob:
+        with self._turn, self._explained():
+            file = self._put(data)
+            if self._size:
+                # Else a power cut could leave a name that stands for other bytes, and keep the right ones out for good.
+                os.fdatasync(file)
+            self._close()
+            name = self._hash.hexdigest()
+            self._keep(self._path, name)
+            self._over = True
+            return Blob(name, self._size)
+
+    def _discard(self) -> None:
+        with self._turn:
+            self._over = True
+            self._close()
+            try:
+                self._path.unlink(missing_ok=True)
+            except OSError:
+                pass  # what went wrong before is what the caller should hear; `sweep` tries again
+
+    def _put(self, data: bytes) -> int:
+        if self._over:
+            raise ValueError("this blob is finished or given up")
+        if self._file is None:
+            self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        self._hash.update(data)
+        self._size += len(data)
+        left = memoryview(data)
+        while left:
+            left = left[os.write(self._file, left) :]
+        return self._file
+
+    def _close(self) -> None:
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise faults.of_system(error, self._root) from error
+
+
+class _Open:
+    """An open file that closes once nobody holds it: a cancelled reader leaves its thread at work for a moment."""
+
+    def __init__(self, file: int) -> None:
+        self._file = file
+
+    def read(self, size: int) -> bytes:
+        return os.read(self._file, size)
+
+    def __del__(self) -> None:
+        os.close(self._file)
+
+
+def _older(path: Path, age: float) -> bool:
+    try:
+        return path.stat().st_mtime < time.time() - age
+    except FileNotFoundError:
+        return False

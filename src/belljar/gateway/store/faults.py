@@ -1,0 +1,36 @@
+"""What goes wrong with a disk or a database file, in words that name the place and the remedy."""
+
+from __future__ import annotations
+
+import errno
+import sqlite3
+from pathlib import Path
+
+from belljar.errors import OperatorError
+
+
+def full(directory: Path) -> OperatorError:
+    return OperatorError(f"the disk of {directory} is full; free some space there, or move it to a larger disk")
+
+
+def of_system(error: OSError, directory: Path) -> OperatorError:
+    """What the system refused to do with our files."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return full(directory)
+    return OperatorError(f"{directory} cannot be used: {error.strerror or error}; check the disk and its permissions")
+
+
+def of_sqlite(error: sqlite3.Error, path: Path) -> OperatorError:
+    """What SQLite could not do with its file."""
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF  # the low byte is the kind, the rest detail
+    match code:
+        case sqlite3.SQLITE_FULL:
+            return full(path.parent)
+        case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED | sqlite3.SQLITE_PROTOCOL:
+            return OperatorError(f"{path} is held by another process; end the one that keeps it locked")
+        case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_PERM | sqlite3.SQLITE_CANTOPEN:
+            return OperatorError(f"{path} cannot be opened for writing; check the permissions of it and {path.parent}")
+        case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
+            return OperatorError(f"{path} is damaged ({error}); restore a copy, or move it away to start anew")
+        case _:
+            return OperatorError(f"{path}: {error}")
