@@ -1,0 +1,232 @@
+"""Archives, read as a stream: plain files with plain names come out, anything else refuses the whole. Blocking, pure.
+
+The bytes are a stranger's. Nothing is believed of what the archive says about itself: sizes are counted as they come,
+a header that wants much memory is refused, and only formats whose decompressors can be read in bounded pieces are
+taken.
+"""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import stat
+import tarfile
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import BinaryIO, Protocol, cast
+
+from belljar.errors import BelljarError, InvalidRequest, TooLarge
+from belljar.gateway.containers import names
+from belljar.sandbox import explain
+from belljar.sandbox.base import MIB
+
+RATIO = 200
+"""How many times its own size an archive may unpack to."""
+FREE = 16 * MIB
+"""Up to here no ratio is too high: a small archive of zeros does no harm."""
+_HEADER = 4 * MIB
+"""The most that is read at once: a directory of thousands of names fits, a bomb does not."""
+_XZ_MEMORY = 128 * MIB
+"""What `xz -9` needs, twice."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What may come out of an archive."""
+
+    files: int
+    bytes: int
+
+
+class Source(Protocol):
+    """Where decompressed bytes come from."""
+
+    def read(self, size: int, /) -> bytes: ...
+
+
+def unpack(archive: BinaryIO, filename: str, bounds: Bounds) -> Iterator[str | bytes]:
+    """For each file its path, then its bytes in pieces. Raises `InvalidRequest` or `TooLarge` and names the cause."""
+    packed = archive.seek(0, io.SEEK_END)
+    archive.seek(0)
+    tally = _Tally(bounds, packed, filename)
+    head = archive.read(512)
+    archive.seek(0)
+    try:
+        if head.startswith(b"PK"):
+            yield from _zip(archive, tally)
+        else:
+            yield from _tar(_inflated(archive, head), tally)
+    except BelljarError:
+        raise
+    except Exception as error:  # a stranger's bytes can make the parsers raise anything
+        why = str(error) or type(error).__name__
+        raise tally.refuse(f"cannot be read as a tar or zip archive ({why})") from error
+
+
+class _Tally:
+    """What has come out so far, against what may."""
+
+    def __init__(self, bounds: Bounds, packed: int, filename: str) -> None:
+        self._bounds = bounds
+        self._most = min(bounds.bytes, max(FREE, packed * RATIO))
+        self._filename = filename
+        self._paths: set[str] = set()
+        self._folders = 0
+        self._bytes = 0
+
+    def folder(self) -> None:
+        self._folders += 1
+        if self._folders > self._bounds.files:
+            raise self._too_many("directories")
+
+    def file(self, name: str, size: int) -> str:
+        """The path of a member; `size` is what the archive says."""
+        path = names.checked(name) if not name.startswith("/") else None
+        if path is None:
+            raise self.refuse(f"holds {name!r}, an absolute path; pack with relative ones")
+        if path in self._paths:
+            raise self.refuse(f"holds {name!r} twice")
+        self._paths.add(path)
+        if len(self._paths) > self._bounds.files:
+            raise self._too_many("files")
+        self._fits(size)
+        return path
+
+    def piece(self, data: bytes) -> bytes:
+        self._bytes += len(data)
+        self._fits(0)
+        return data
+
+    def _fits(self, more: int) -> None:
+        if self._bytes + more <= self._most:
+            return
+        if self._most < self._bounds.bytes:
+            raise self.refuse(f"unpacks to more than {RATIO} times its size, as only a bomb does; upload the files")
+        size = explain.size(self._bounds.bytes)
+        raise TooLarge(f"file: {self._filename!r} unpacks to more than the {size} that the workspace holds")
+
+    def _too_many(self, what: str) -> InvalidRequest:
+        return self.refuse(f"holds more than {self._bounds.files} {what}, which is the most")
+
+    def refuse(self, problem: str) -> InvalidRequest:
+        return InvalidRequest(f"file: {self._filename!r} {problem}; nothing of it was kept", param="file")
+
+
+def _zip(archive: BinaryIO, tally: _Tally) -> Iterator[str | bytes]:
+    with zipfile.ZipFile(_Seekable(archive)) as found:
+        for info in found.infolist():
+            if info.is_dir():
+                tally.folder()
+                continue
+            kind = stat.S_IFMT(info.external_attr >> 16)
+            if kind not in (0, stat.S_IFREG):
+                raise tally.refuse(f"holds {info.filename!r}, which is a link or a device")
+            if info.flag_bits & 1:
+                raise tally.refuse("is encrypted; upload it without a password")
+            if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                # Python unpacks the others without a bound on memory.
+                raise tally.refuse(f"has {info.filename!r} in an unusual compression; use deflate, or a .tar.xz")
+            yield tally.file(info.filename, info.file_size)
+            with found.open(info) as member:
+                while data := member.read(MIB):
+                    yield tally.piece(data)
+
+
+def _tar(source: Source, tally: _Tally) -> Iterator[str | bytes]:
+    with tarfile.open(fileobj=cast(BinaryIO, _Forward(source)), mode="r:") as found:
+        for info in found:
+            if info.isdir():
+                tally.folder()
+            elif not info.isreg():
+                raise tally.refuse(f"holds {info.name!r}, which is a link or a device")
+            else:
+                yield tally.file(info.name, info.size)
+                member = found.extractfile(info)
+                assert member is not None
+                while data := member.read(MIB):
+                    yield tally.piece(data)
+
+
+def _inflated(archive: BinaryIO, head: bytes) -> Source:
+    if head.startswith(b"\x1f\x8b"):
+        return gzip.GzipFile(fileobj=archive)
+    if head.startswith(b"BZh"):
+        return bz2.BZ2File(archive)
+    if head.startswith(b"\xfd7zXZ\0"):
+        return _Xz(archive)
+    return archive
+
+
+class _Xz:
+    """Like `lzma.LZMAFile`, which would take as much memory as the header asks for."""
+
+    def __init__(self, archive: BinaryIO) -> None:
+        self._archive = archive
+        self._stream = self._next()
+
+    def _next(self) -> lzma.LZMADecompressor:
+        return lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_XZ_MEMORY)
+
+    def read(self, size: int, /) -> bytes:
+        while True:
+            data = b""
+            if self._stream.eof:
+                data = (self._stream.unused_data or self._archive.read(64 << 10)).lstrip(b"\0")  # padding
+                if not data:
+                    return b""
+                self._stream = self._next()
+            elif self._stream.needs_input:
+                data = self._archive.read(64 << 10)
+                if not data:
+                    raise EOFError("it ends too soon")
+            if found := self._stream.decompress(data, size):
+                return found
+
+
+class _Seekable:
+    """A file of which nobody reads much at once."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self.seek, self.tell, self.seekable = file.seek, file.tell, file.seekable
+
+    def read(self, size: int = -1) -> bytes:
+        data = self._file.read(_HEADER + 1 if size < 0 else _bounded(size))
+        if len(data) > _HEADER:
+            raise ValueError("its directory is too large")
+        return data
+
+
+class _Forward:
+    """Decompressed bytes as `tarfile` wants them: with a position, which only grows."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._at = 0
+
+    def read(self, size: int) -> bytes:
+        parts, left = [], _bounded(size)
+        while left and (part := self._source.read(left)):
+            parts.append(part)
+            left -= len(part)
+        self._at += size - left
+        return b"".join(parts)
+
+    def seek(self, to: int) -> int:
+        if to < self._at:
+            raise ValueError("its parts overlap")
+        while self._at < to and self.read(min(MIB, to - self._at)):
+            pass
+        return self._at
+
+    def tell(self) -> int:
+        return self._at
+
+
+def _bounded(size: int) -> int:
+    if not 0 <= size <= _HEADER:
+        raise ValueError("one of its headers is too large")
+    return size

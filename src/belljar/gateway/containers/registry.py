@@ -1,0 +1,311 @@
+"""Containers as the API has them: made, found, expired, deleted, their files, and leases on their sandboxes."""
+
+from __future__ import annotations
+
+import asyncio
+import mimetypes
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Literal
+
+import msgspec
+
+from belljar.config import size
+from belljar.errors import ContainerExpired, InvalidRequest, NotFound, TooLarge
+from belljar.gateway.containers import extract, names, workspace
+from belljar.gateway.containers.files import Files, Incoming
+from belljar.gateway.containers.lease import Lease
+from belljar.gateway.containers.policy import Policy
+from belljar.gateway.containers.sandboxes import Sandboxes, not_found
+from belljar.gateway.containers.slots import Held, Slot, expired
+from belljar.gateway.store.base import Blob, Blobs, ContainerFileRecord, ContainerRecord, FileRecord, Page, Records
+from belljar.sandbox import explain
+from belljar.sandbox.base import SandboxSource
+from belljar.wire import codec, ids
+from belljar.wire.tools import NetworkPolicy
+
+AUTO = "auto"
+"""The name of containers that nobody named."""
+_OFF = NetworkPolicy(type="disabled")
+
+
+class Containers:
+    """The containers of a store, held by the sandboxes of a source."""
+
+    def __init__(
+        self,
+        records: Records,
+        blobs: Blobs,
+        source: SandboxSource,
+        policy: Policy,
+        *,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._records = records
+        self._blobs = blobs
+        self._policy = policy
+        self._clock = clock
+        self._sandboxes = Sandboxes(records, blobs, source, policy, clock)
+        self._files = Files(records, blobs, clock)
+
+    # -- containers ---------------------------------------------------------------------------------------------
+
+    async def create(
+        self,
+        owner: str,
+        *,
+        name: str,
+        memory: str | None = None,
+        minutes: int | None = None,
+        network: NetworkPolicy | None = None,
+        auto: bool = False,
+    ) -> ContainerRecord:
+        """A new container. Its sandbox is made when the first cell is run."""
+        if network is not None and network.type != "disabled":
+            raise InvalidRequest(
+                f"network_policy: {network.type!r} cannot be had, since there is no network in a sandbox here; leave "
+                'it out, or send {"type": "disabled"}, and upload what the code needs',
+                param="network_policy",
+                fault="invalid_value",
+            )
+        now = int(self._clock())
+        record = ContainerRecord(
+            id=ids.new("cntr"),
+            owner=owner,
+            name=name,
+            created_at=now,
+            last_active_at=now,
+            memory=self._policy.tier(memory or self._policy.memory),
+            minutes=self._policy.minutes if minutes is None else minutes,
+            auto=auto,
+            network=codec.encode(_OFF),
+        )
+        await self._records.put_container(record)
+        return record
+
+    async def get(self, id: str, owner: str) -> ContainerRecord:
+        record = await self._records.get_container(id, owner)
+        if record is None or record.deleted:
+            raise not_found(id)
+        return record
+
+    def status(self, record: ContainerRecord) -> Literal["running", "expired"]:
+        """By the idle clock; whether a sandbox holds it at the moment is nobody's concern."""
+        busy = self._sandboxes.is_busy(record.id)
+        return "expired" if expired(record, self._clock()) and not busy else "running"
+
+    async def named(self, id: str, owner: str) -> ContainerRecord:
+        """A container that a request names; `ContainerExpired` if it is, unless the policy lets those come back."""
+        return await self._revived(await self.get(id, owner), self._policy.heal_named)
+
+    async def auto(self, owner: str, candidates: Sequence[str], *, memory: str | None = None) -> ContainerRecord:
+        """The container of a chain: the first of the candidates, newest first, that is still there, else a new one.
+
+        An expired one comes back under its id, with its files. One with less memory than asked for gets more.
+        """
+        if memory is not None:
+            self._policy.tier(memory)
+        for id in candidates:
+            record = await self._records.get_container(id, owner)
+            if record is not None and not record.deleted:
+                if memory is not None and size(memory) > size(record.memory):
+                    record = await self._grown(record, memory)
+                return await self._revived(record, True)
+        return await self.create(owner, name=AUTO, memory=memory, auto=True)
+
+    async def _revived(self, record: ContainerRecord, may: bool) -> ContainerRecord:
+        if self.status(record) == "running":
+            return record
+        if not may:
+            raise ContainerExpired("Container is expired.")
+        now = int(self._clock())
+        await self._records.touch_container(record.id, now)
+        return msgspec.structs.replace(record, last_active_at=now)
+
+    async def _grown(self, record: ContainerRecord, memory: str) -> ContainerRecord:
+        """With more memory, from its next sandbox on, which is the next cell's."""
+        slot = self._sandboxes.slot(record.id)
+        async with self._using(slot), slot.turn:
+            await self._sandboxes.end(slot)
+            async with slot.filing:
+                fresh = msgspec.structs.replace(await self.get(record.id, record.owner), memory=memory)
+                await self._records.put_container(fresh)
+        return fresh
+
+    async def delete(self, id: str, owner: str) -> None:
+        """Its sandbox dies, whatever runs in it, and its files go."""
+        await self.get(id, owner)
+        slot = self._sandboxes.slot(id)
+        await self._sandboxes.kill(slot)
+        async with slot.filing:
+            files = await self._records.all_container_files(id)
+            await self._records.delete_container(id, owner)
+        await self._blobs.remove_unused(self._records, {file.blob for file in files})
+
+    # -- files --------------------------------------------------------------------------------------------------
+
+    async def put_file(
+        self,
+        container: ContainerRecord,
+        name: str,
+        blob: Blob,
+        *,
+        source: Literal["user", "assistant"] = "user",
+        type: str | None = None,
+    ) -> ContainerFileRecord:
+        """A file under its own name; the newest content wins, under the id that the file had before."""
+        path = names.checked(name)
+        self._check_size(path, blob)
+        incoming = Incoming(path, blob, type or guess_type(path), source)
+        [record] = await self._put(container, [incoming])
+        return record
+
+    async def place(self, container: ContainerRecord, files: Sequence[FileRecord]) -> list[ContainerFileRecord]:
+        """Uploaded files, each at most once, under its own name or, where that is taken, with its id before it."""
+        for file in files:
+            self._check_size(file.filename, Blob(file.blob, file.size))
+        container = await self._in_use(container)
+        disk = self._policy.spec(container).limits.disk
+        return await self._files.place(self._sandboxes.slot(container.id), files, disk=disk)
+
+    async def extract(self, container: ContainerRecord, blob: Blob, filename: str) -> list[ContainerFileRecord]:
+        """The files of a tar or zip archive; if anything is wrong with it, none of them."""
+        container = await self._in_use(container)
+        bounds = extract.Bounds(self._policy.max_files, self._policy.spec(container).limits.disk)
+        async with workspace.opened(blob.name, self._blobs) as file:
+            members = await self._unpacked(extract.unpack(file, filename, bounds))
+        for path, content in members:
+            self._check_size(path, content)
+        return await self._put(container, [Incoming(path, content, guess_type(path)) for path, content in members])
+
+    async def _unpacked(self, steps: Iterator[str | bytes]) -> list[tuple[str, Blob]]:
+        found: list[tuple[str, Blob]] = []
+        step = await asyncio.to_thread(next, steps, None)
+        while isinstance(step, str):
+            path = step
+            async with self._blobs.write() as writer:
+                while isinstance(step := await asyncio.to_thread(next, steps, None), bytes):
+                    await writer.write(step)
+                found.append((path, await writer.finish()))
+        return found
+
+    async def _put(self, container: ContainerRecord, incoming: Sequence[Incoming]) -> list[ContainerFileRecord]:
+        container = await self._in_use(container)
+        disk = self._policy.spec(container).limits.disk
+        return await self._files.put(self._sandboxes.slot(container.id), incoming, disk=disk)
+
+    def _check_size(self, name: str, blob: Blob) -> None:
+        most = self._policy.largest_file
+        if most is not None and blob.size > most:
+            has, may = explain.size(blob.size), explain.size(most)
+            raise TooLarge(f"file: {names.shown(name)} has {has}; {may} are the most for one file")
+
+    async def get_file(self, container: ContainerRecord, id: str) -> ContainerFileRecord:
+        record = await self._records.get_container_file(container.id, id)
+        if record is None:
+            raise _no_file(container, id)
+        await self._touch(container)
+        return record
+
+    async def delete_file(self, container: ContainerRecord, id: str) -> None:
+        gone = await self._files.delete(self._sandboxes.slot(container.id), id)
+        if gone is None:
+            raise _no_file(container, id)
+        await self._blobs.remove_unused(self._records, [gone.blob])
+        await self._touch(container)
+
+    async def stream_file(self, container: ContainerRecord, file: ContainerFileRecord) -> AsyncIterator[bytes]:
+        """Its bytes; `NotFound` before the first of them if they are gone."""
+        await self._touch(container)
+        async for chunk in self._blobs.stream(file.blob):
+            yield chunk
+
+    async def list_files(self, container: ContainerRecord, page: Page) -> list[ContainerFileRecord]:
+        await self._touch(container)
+        return await self._records.list_container_files(container.id, page)
+
+    async def all_files(self, container: ContainerRecord) -> list[ContainerFileRecord]:
+        """Everything that the code finds in /mnt/data, by path: what the model is told of."""
+        files = await self._records.all_container_files(container.id)
+        return sorted((one for one in files if not names.is_figure(one)), key=lambda one: one.path)
+
+    async def _in_use(self, container: ContainerRecord) -> ContainerRecord:
+        """As for a request that names it; and its idle clock starts anew."""
+        container = await self._revived(container, self._policy.heal_named)
+        await self._touch(container)
+        return container
+
+    async def _touch(self, container: ContainerRecord) -> None:
+        """Start the idle clock anew, unless it has run out."""
+        now = self._clock()
+        if container.last_active_at < int(now) and not expired(container, now):
+            await self._records.touch_container(container.id, int(now))
+        held = self._sandboxes.slot(container.id).held
+        if held is not None:
+            held.active_at = now
+
+    # -- sandboxes ----------------------------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def lease(self, container: ContainerRecord) -> AsyncIterator[Lease]:
+        """The container's sandbox for as long as the context lasts, in the order in which they asked.
+
+        Whatever cell is left running at the end is interrupted, and what it changed is kept. `NoneFree` if all places
+        are busy, `Refused` if the files cannot all be put in place.
+        """
+        slot = self._sandboxes.slot(container.id)
+        async with self._using(slot):
+            if self._policy.isolation == "per_call":
+                held = await self._sandboxes.make(slot, container)
+                try:
+                    async with self._lent(slot, held) as lease:
+                        yield lease
+                finally:
+                    await self._sandboxes.discard(held)
+                return
+            async with slot.turn:
+                held = await self._sandboxes.hold(slot, container)
+                try:
+                    async with self._lent(slot, held) as lease:
+                        yield lease
+                finally:
+                    if held.lost:
+                        await self._sandboxes.end(slot)
+
+    @asynccontextmanager
+    async def _lent(self, slot: Slot, held: Held) -> AsyncIterator[Lease]:
+        lease = Lease(slot, held, self._sandboxes, self._files, self._records, self._blobs, self._clock)
+        try:
+            yield lease
+        finally:
+            await lease.finish()
+
+    @asynccontextmanager
+    async def _using(self, slot: Slot) -> AsyncIterator[None]:
+        """While somebody waits for a sandbox or has it, it is not idle."""
+        slot.users += 1
+        try:
+            yield
+        finally:
+            slot.users -= 1
+
+    async def sweep(self) -> None:
+        """End the sandboxes of expired containers; to be called every now and then."""
+        await self._sandboxes.sweep()
+
+    async def close(self) -> None:
+        """End all sandboxes. The containers and their files stay."""
+        await self._sandboxes.close()
+
+    # Last, as it would hide the builtin from the annotations above.
+    async def list(self, owner: str, page: Page, name: str | None = None) -> list[ContainerRecord]:
+        return await self._records.list_containers(owner, page, name)
+
+
+def guess_type(path: str) -> str:
+    return mimetypes.guess_type(f"x/{path}")[0] or "application/octet-stream"
+
+
+def _no_file(container: ContainerRecord, id: str) -> NotFound:
+    return NotFound(f"File {id} not found on container {container.id}.")

@@ -1,0 +1,97 @@
+"""What a model is told: the tool with its limits before it writes code, and what came of the code. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from belljar.gateway.containers import LeftOut, Policy, names
+from belljar.gateway.store.base import ContainerFileRecord, ContainerRecord
+from belljar.sandbox import explain
+
+MANY = 50
+"""Files that are listed one by one."""
+
+RESTARTED = (
+    "[The Python session was restarted since the last call: all files in /mnt/data are back, but variables, imports "
+    "and running processes are gone. Define again what you need.]"
+)
+
+
+def describe(
+    container: ContainerRecord, files: Sequence[ContainerFileRecord], policy: Policy, packages: Sequence[str]
+) -> str:
+    """The tool's description."""
+    return "\n\n".join([_kernel(policy), _limits(container, policy), _packages(container, packages), _workspace(files)])
+
+
+def _kernel(policy: Policy) -> str:
+    state = (
+        "Each call starts a fresh interpreter: nothing but the files stays from call to call."
+        if policy.isolation == "per_call"
+        else "It works like a notebook: variables, imports and files stay from call to call."
+    )
+    return (
+        f'Runs Python in a sandbox; also known as the "python tool". {state} What the code prints is shown, and so is '
+        "the value of the last expression. Every matplotlib figure is shown to the user, without plt.show() and "
+        "without being saved. Top-level await works."
+    )
+
+
+def _limits(container: ContainerRecord, policy: Policy) -> str:
+    limits = policy.spec(container).limits
+    time = f"{limits.timeout:g} seconds a call" if limits.timeout is not None else "no time limit"
+    return (
+        f"Limits: {time}; {explain.size(limits.memory)} of memory, in which files count; {explain.size(limits.disk)} "
+        f"of files; {limits.processes} processes and threads. You are shown {policy.told} characters of a call's "
+        "output, and told where the rest is. There is no network: nothing can be downloaded."
+    )
+
+
+def _packages(container: ContainerRecord, packages: Sequence[str]) -> str:
+    base = f"Installed: {', '.join(packages)}." if packages else "Only the standard library is installed."
+    added = f" Added before: {', '.join(container.requirements)}." if container.requirements else ""
+    return f"{base}{added} Others can be named in `requirements`; pip does not work inside."
+
+
+def _workspace(files: Sequence[ContainerFileRecord]) -> str:
+    told = (
+        "/mnt/data is the working directory. Save there what the user is to get, and link it in your answer as "
+        "[name](sandbox:/mnt/data/name)."
+    )
+    here = [file for file in files if not names.is_figure(file)]
+    if not here:
+        return f"{told} It is empty now."
+    lines = [f"- {names.shown(names.MOUNT + file.path)} ({explain.size(file.size)})" for file in here]
+    return "\n".join([f"{told} It holds:", *_some(lines)])
+
+
+def tell(text: str, *, healed: bool, files: Sequence[ContainerFileRecord], left_out: Sequence[LeftOut]) -> str:
+    """What came of a call; `text` is the output, cut already."""
+    parts = [RESTARTED] if healed else []
+    parts.append(text.rstrip("\n") if text.strip() else "[The code ran and printed nothing.]")
+    if files:
+        lines = [f"- {_link(one.path)} ({explain.size(one.size)})" for one in files]
+        parts.append("\n".join(["Files made or changed:", *_some(lines)]))
+    if left_out:
+        lines = [f"- {names.shown(one.path)} ({explain.size(one.size)}): {one.why}" for one in left_out]
+        parts.append("\n".join(["Not kept, and out of the user's reach:", *_some(lines)]))
+    return "\n\n".join(parts)
+
+
+def _link(path: str) -> str:
+    plain = names.shown(path)
+    return f"[{path}](sandbox:{names.MOUNT}{path})" if plain == path else plain
+
+
+def _some(lines: list[str]) -> list[str]:
+    return lines if len(lines) <= MANY else [*lines[:MANY], f"- and {len(lines) - MANY} more"]
+
+
+def cut(text: str, most: int, log: str | None) -> str:
+    """At most so many characters: the beginning and the end, and where the whole is."""
+    if len(text) <= most:
+        return text
+    tail = most * 2 // 5
+    head = most - tail
+    where = f"all of it is in {names.MOUNT}{log}" if log else "print less, or write it to a file"
+    return f"{text[:head]}\n[… {len(text) - most} characters cut here; {where} …]\n{text[-tail:]}"

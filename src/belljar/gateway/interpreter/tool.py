@@ -1,0 +1,149 @@
+"""The tool itself: a call of the model's becomes a cell, and the cell's outputs a value for the wire and the model."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Literal
+
+from belljar.errors import BelljarError, NoneFree, OperatorError, OverQuota
+from belljar.gateway.containers import Containers, Lease, Policy
+from belljar.gateway.interpreter import telling
+from belljar.gateway.interpreter.transcript import Transcript
+from belljar.gateway.store.base import ContainerFileRecord, ContainerRecord
+from belljar.sandbox.asking import make_cell
+from belljar.sandbox.outputs import Exit, FileChanged, Output
+from belljar.sandbox.packages import Installed
+from belljar.wire.items import CellEnd, CodeOutput, Logs
+from belljar.wire.tools import FunctionTool
+
+NAME = "code_interpreter"
+
+_SANDBOX_LOG = re.compile(r"output-\d+\.log")
+_PARAMETERS = {
+    "type": "object",
+    "properties": {
+        "code": {"type": "string", "description": "The Python code to run."},
+        "requirements": {
+            "type": "array",
+            "items": {"type": "string"},
+            "description": 'Packages to install first that are not installed yet, such as ["humanize>=4"].',
+        },
+    },
+    "required": ["code"],
+    "additionalProperties": False,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ran:
+    """What came of a call."""
+
+    status: Literal["completed", "failed"]
+    """A Python exception is `completed`; `failed` is a call that was stopped, or that could not be run."""
+    outputs: tuple[CodeOutput, ...]
+    """In time order, as on the wire."""
+    told: str
+    """For the model."""
+    images: tuple[str, ...] = ()
+    """Data URLs, for models that see."""
+    files: tuple[ContainerFileRecord, ...] = ()
+    """Made or changed, then the figures."""
+    end: CellEnd
+
+
+class Interpreter:
+    """Runs code for models."""
+
+    def __init__(self, containers: Containers, policy: Policy, packages: Callable[[], Sequence[Installed]]) -> None:
+        """`packages` tells what the base environment has, when first asked."""
+        self._containers = containers
+        self._policy = policy
+        self._packages = packages
+
+    def declare(self, container: ContainerRecord, files: Sequence[ContainerFileRecord]) -> FunctionTool:
+        """The tool as a function that any model can call, with the truth about this container."""
+        packages = [one.name for one in self._packages()] if self._policy.packages != "none" else []
+        about = telling.describe(container, files, self._policy, packages)
+        return FunctionTool(name=NAME, description=about, parameters=_PARAMETERS, strict=False)
+
+    async def run(
+        self, container: ContainerRecord, code: str, requirements: Sequence[str] = (), *, timeout: float | None = None
+    ) -> AsyncGenerator[Output | Ran, None]:
+        """Text and displays as they come, and at the end one `Ran`. Leaving early stops the code.
+
+        `NoneFree`, `OverQuota` and faults of the installation are raised; everything else that can go wrong with the
+        code, its packages or its sandbox is told in the `Ran`.
+        """
+        try:
+            cell = make_cell(code, timeout)
+            async with self._containers.lease(container) as lease:
+                if requirements:
+                    await lease.require(requirements)
+                transcript = Transcript()
+                changed: list[FileChanged] = []
+                end = Exit("ok")
+                async with aclosing(lease.run(cell)) as outputs:
+                    async for output in outputs:
+                        if isinstance(output, FileChanged):
+                            changed.append(output)
+                            continue
+                        transcript.add(output)
+                        if isinstance(output, Exit):
+                            end = output
+                        else:
+                            yield output
+                ran = await self._ran(lease, transcript, changed, end)
+        except (NoneFree, OverQuota, OperatorError):
+            raise
+        except BelljarError as error:
+            ran = _not_run(error)
+        yield ran
+
+    async def _ran(self, lease: Lease, transcript: Transcript, changed: Sequence[FileChanged], end: Exit) -> Ran:
+        files = await lease.collect(changed)
+        pictures = transcript.pictures
+        figures = await asyncio.gather(*(lease.keep_figure(one.data, one.type) for one in pictures))
+        text = transcript.text
+        if len(text) > self._policy.told:
+            log = await _log(lease, text, files)
+            text = telling.cut(text, self._policy.told, log)
+        return Ran(
+            status="completed" if end.status in ("ok", "raised") else "failed",
+            outputs=transcript.outputs,
+            told=telling.tell(text, healed=lease.healed, files=files, left_out=lease.left_out),
+            images=tuple(one.url for one in pictures[: self._policy.images]),
+            files=(*files, *figures),
+            end=CellEnd(
+                exit=end.status,
+                reason=end.reason,
+                text=end.text,
+                seconds=end.seconds,
+                healed=lease.healed,
+                files=tuple(one.path for one in files),
+            ),
+        )
+
+
+async def _log(lease: Lease, text: str, files: Sequence[ContainerFileRecord]) -> str | None:
+    """The path of the whole text: the sandbox's own log, where there was too much even for people, else one of ours."""
+    own = next((one.path for one in files if _SANDBOX_LOG.fullmatch(one.path)), None)
+    if own is not None:
+        return own
+    try:
+        return (await lease.save(f"output-{lease.cells}.txt", text.encode(), "text/plain")).path
+    except BelljarError:  # the workspace is full, most likely
+        return None
+
+
+def _not_run(error: BelljarError) -> Ran:
+    told = f"The code was not run. {error}"
+    return Ran(
+        status="failed",
+        outputs=(Logs(logs=told),),
+        told=told,
+        end=CellEnd(exit="killed", reason=error.code, text=str(error)),
+    )
