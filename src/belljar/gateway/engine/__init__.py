@@ -1,0 +1,1 @@
+"""A request becomes a stream of events."""

@@ -1,0 +1,102 @@
+"""Responses that go on without their caller, and streams that can be taken up again at any event."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+
+from belljar.errors import InvalidRequest
+from belljar.gateway.engine.loop import Run
+from belljar.gateway.store.base import Records
+from belljar.wire.codec import sse
+from belljar.wire.events import Event
+
+
+class _Job:
+    """A run in progress: its frames so far, and a signal for those who wait for more."""
+
+    def __init__(self, run: Run, owner: str) -> None:
+        self.run = run
+        self.owner = owner
+        self.frames: list[bytes] = []
+        self.over = False
+        self.task: asyncio.Task[None] | None = None
+        self._news = asyncio.Event()
+
+    def tell(self, events: list[Event]) -> list[tuple[int, bytes]]:
+        first = len(self.frames)
+        self.frames += [sse(event) for event in events]
+        self.wake()
+        return list(enumerate(self.frames[first:], first))
+
+    def wake(self) -> None:
+        self._news.set()
+        self._news = asyncio.Event()
+
+    async def news(self) -> None:
+        await self._news.wait()
+
+
+class Background:
+    """All detached runs of this process."""
+
+    def __init__(self, records: Records) -> None:
+        self._records = records
+        self._jobs: dict[str, _Job] = {}
+
+    def start(self, run: Run, owner: str) -> None:
+        job = self._jobs[run.id] = _Job(run, owner)
+        job.task = asyncio.create_task(self._work(job), name=f"background {run.id}")
+
+    async def _work(self, job: _Job) -> None:
+        try:
+            async for batch in job.run.events():
+                await self._records.add_events(job.run.id, job.tell(batch))
+        except asyncio.CancelledError:
+            await job.run.cancel()
+            raise
+        finally:
+            job.over = True
+            job.wake()
+            self._jobs.pop(job.run.id, None)
+
+    async def cancel(self, id: str) -> bool:
+        """Stop it and wait until that is on record; False if it is not running here."""
+        job = self._jobs.get(id)
+        if job is None or job.task is None:
+            return False
+        job.task.cancel()
+        await asyncio.wait({job.task})
+        return True
+
+    async def follow(self, id: str, after: int) -> AsyncGenerator[list[bytes], None]:
+        """The frames after the event numbered `after`: those that were, then those that come."""
+        job = self._jobs.get(id)
+        if job is None:
+            frames = [frame for _, frame in await self._records.get_events(id, after)]
+            if not frames and after < 0:
+                raise InvalidRequest(
+                    f"Response '{id}' cannot be streamed again: it was not created with background=true.",
+                    param="stream",
+                )
+            yield frames
+            return
+        at = after + 1
+        while True:
+            if at < len(job.frames):
+                fresh, at = job.frames[at:], len(job.frames)
+                yield fresh
+            elif job.over:
+                return
+            else:
+                await job.news()
+
+    async def close(self, patience: float) -> None:
+        """Let runs finish for a while, then call them off."""
+        tasks = [job.task for job in self._jobs.values() if job.task is not None]
+        if tasks:
+            _, late = await asyncio.wait(tasks, timeout=patience)
+            for task in late:
+                task.cancel()
+            if late:
+                await asyncio.wait(late)

@@ -1,0 +1,121 @@
+"""Tools and tool_choice of a request as one turn of the model gets them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from belljar.dialects.deltas import Traits
+from belljar.errors import InvalidRequest
+from belljar.wire.requests import CreateResponse
+from belljar.wire.tools import (
+    AllowedTools,
+    Choice,
+    CodeInterpreterTool,
+    CustomTool,
+    FunctionTool,
+    HostedTool,
+    Tool,
+    ToolChoice,
+)
+
+NAME = "code_interpreter"
+_FUNCTION = Choice(type="function", name=NAME)
+_ALIASES = frozenset(
+    {
+        NAME,
+        "python",
+        "python_tool",
+        "python_interpreter",
+        "python_code_interpreter",
+        "code-interpreter",
+        "code_execution",
+        "execute_code",
+        "execute_python",
+        "run_code",
+        "run_python",
+        "ipython",
+        "jupyter",
+    }
+)
+
+
+def interpreter_of(request: CreateResponse) -> CodeInterpreterTool | None:
+    return next((tool for tool in request.tools if isinstance(tool, CodeInterpreterTool)), None)
+
+
+def ours(request: CreateResponse) -> frozenset[str]:
+    """Names by which a model may call the interpreter; a weak one guesses. The caller's own functions come first."""
+    return _ALIASES - {tool.name for tool in request.tools if isinstance(tool, FunctionTool | CustomTool)}
+
+
+def check(request: CreateResponse, traits: Traits, *, interpreter: bool) -> None:
+    """Tools that nobody here can run are refused by name; `interpreter` says whether there is one at all."""
+    first = interpreter_of(request)
+    if first is not None and not interpreter:
+        number = request.tools.index(first)
+        raise InvalidRequest(
+            f"Unsupported value: 'code_interpreter' is switched off on this gateway. Leave 'tools[{number}]' out, or"
+            " have the operator set code_interpreter to true.",
+            param=f"tools[{number}].type",
+            fault="unsupported_value",
+        )
+    for number, tool in enumerate(request.tools):
+        if isinstance(tool, CodeInterpreterTool) and tool is not first:
+            raise InvalidRequest(
+                f"Invalid value: 'tools[{number}]'. One code_interpreter is enough: a response has one container.",
+                param=f"tools[{number}]",
+                fault="invalid_value",
+            )
+        if isinstance(tool, HostedTool) and not traits.hosted:
+            raise InvalidRequest(
+                f"Unsupported value: '{tool.type}' is not supported with the model '{request.model}'."
+                " Supported tool types are: 'code_interpreter', 'function', and 'custom'.",
+                param=f"tools[{number}].type",
+                fault="unsupported_value",
+            )
+        if isinstance(tool, FunctionTool | CustomTool) and tool.name == NAME and first is not None:
+            raise InvalidRequest(
+                f"Invalid value for 'tools[{number}].name': '{NAME}' is the code interpreter's own name here."
+                " Give the function another one.",
+                param=f"tools[{number}].name",
+                fault="invalid_value",
+            )
+
+
+def offered(request: CreateResponse, declared: FunctionTool | CodeInterpreterTool | None) -> tuple[Tool, ...]:
+    """The tools of a turn: the interpreter as `declared`, or absent; only the allowed ones."""
+    tools: list[Tool] = []
+    for tool in request.tools:
+        if not _allowed(tool, request.tool_choice):
+            continue
+        if isinstance(tool, CodeInterpreterTool):
+            if declared is not None:
+                tools.append(declared)
+        else:
+            tools.append(tool)
+    return tuple(tools)
+
+
+def _allowed(tool: Tool, choice: ToolChoice) -> bool:
+    if not isinstance(choice, AllowedTools):
+        return True
+    name = getattr(tool, "name", None)
+    kind = tool.type if isinstance(tool, HostedTool) else type(tool).__struct_config__.tag
+    return any(one.type == kind and (name is None or one.name == name) for one in choice.tools)
+
+
+def forced(choice: ToolChoice, tools: Sequence[Tool]) -> ToolChoice:
+    """The choice as a model is told it: the interpreter is a function to it, allowed tools were already picked."""
+    if not tools:
+        return "none" if choice == "none" else "auto"
+    if isinstance(choice, AllowedTools):
+        return choice.mode
+    if isinstance(choice, Choice) and choice.type == NAME and any(isinstance(tool, FunctionTool) for tool in tools):
+        declared = any(isinstance(tool, FunctionTool) and tool.name == NAME for tool in tools)
+        return _FUNCTION if declared else choice
+    return choice
+
+
+def released(choice: ToolChoice) -> ToolChoice:
+    """After the first call a forced tool is free: else the model could never answer."""
+    return "none" if choice == "none" else "auto"

@@ -1,0 +1,75 @@
+"""Files that code made, and `sandbox:` links to them, as citations of a message."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from urllib.parse import quote
+
+from belljar.gateway.store.base import ContainerFileRecord
+from belljar.wire.items import Annotation, ContainerFileCitation
+
+_LINK = "sandbox:/mnt/data/"
+
+
+class Citations:
+    """What can be cited in one response, and what has been."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, ContainerFileRecord] = {}
+        self._owed: dict[str, ContainerFileRecord] = {}
+
+    def know(self, files: Iterable[ContainerFileRecord]) -> None:
+        """Files that were there before: cited where a link names them."""
+        for file in files:
+            self._known.setdefault(file.path, file)
+
+    def made(self, files: Iterable[ContainerFileRecord]) -> None:
+        """Files of this response: cited even if no message mentions them."""
+        for file in files:
+            self._known[file.path] = file
+            self._owed[file.path] = file
+
+    @property
+    def files(self) -> tuple[ContainerFileRecord, ...]:
+        """All that there are, for the tool's description."""
+        return tuple(self._known.values())
+
+    @property
+    def owed(self) -> bool:
+        return bool(self._owed)
+
+    def cite(self, text: str, last: bool) -> tuple[Annotation, ...]:
+        """The links in a text, then for the last message all that is still unmentioned, at 0 and 0."""
+        found: list[Annotation] = []
+        at = text.find(_LINK)
+        if at >= 0:
+            spelled = self._spellings()
+            while at >= 0:
+                name = next((name for name, _ in spelled if text.startswith(name, at + len(_LINK))), None)
+                if name is not None:
+                    file = dict(spelled)[name]
+                    self._owed.pop(file.path, None)
+                    found.append(_citation(file, at, at + len(_LINK) + len(name)))
+                at = text.find(_LINK, at + len(_LINK))
+        if last:
+            found.extend(_citation(file, 0, 0) for file in self._owed.values())
+            self._owed.clear()
+        return tuple(found)
+
+    def _spellings(self) -> list[tuple[str, ContainerFileRecord]]:
+        """Every way a link may spell a path, longest first: `a.csv.gz` is not a link to `a.csv`."""
+        spelled = {
+            quote(path, safe=safe): file for path, file in self._known.items() for safe in ("/", "/()!*'~,;:@&=+$")
+        }
+        spelled.update(self._known)
+        return sorted(spelled.items(), key=lambda pair: -len(pair[0]))
+
+
+def _citation(file: ContainerFileRecord, start: int, end: int) -> ContainerFileCitation:
+    return ContainerFileCitation(
+        container_id=file.container_id,
+        file_id=file.id,
+        filename=file.path.rsplit("/", 1)[-1],
+        start_index=start,
+        end_index=end,
+    )

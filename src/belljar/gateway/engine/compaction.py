@@ -1,0 +1,76 @@
+"""A conversation made short: the user's messages stay, the rest becomes a summary that is sealed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import aclosing
+
+from msgspec import structs
+
+from belljar.dialects import deltas
+from belljar.errors import Garbled
+from belljar.gateway.engine.sealing import Sealer
+from belljar.gateway.upstream.builtin import SUMMARISE
+from belljar.gateway.upstream.models import Route
+from belljar.wire.items import Compaction, InputItem, InputText, Message
+from belljar.wire.responses import Usage
+
+_PREFIX = "Summary of the conversation so far:\n\n"
+_ASK = "Write the summary now."
+
+
+async def summarise(route: Route, request: deltas.ModelRequest) -> tuple[str, Usage]:
+    """The conversation in the model's own words, and what that cost."""
+    last = Message(role="user", content=(InputText(text=_ASK),))
+    asked = structs.replace(
+        request,
+        items=(*request.items, last),
+        instructions=SUMMARISE,
+        tools=(),
+        tool_choice="auto",
+        text=structs.replace(request.text, format=type(request.text.format)()),
+        max_output_tokens=None,
+    )
+    said: list[str] = []
+    usage = Usage()
+    async with aclosing(route.model.ask(asked)) as answer:
+        async for batch in answer:
+            for delta in batch:
+                if isinstance(delta, deltas.Text):
+                    said.append(delta.text)
+                elif isinstance(delta, deltas.Spent):
+                    usage = delta.usage
+    summary = "".join(said).strip()
+    if not summary:
+        raise Garbled(
+            f"{route.upstream}: the model gave no summary to compact the conversation with; try another model"
+        )
+    return summary, usage
+
+
+def kept(items: Sequence[InputItem]) -> tuple[Message, ...]:
+    """The user's messages, as they stand in the compacted conversation."""
+    return tuple(
+        structs.replace(
+            item,
+            status="completed",
+            content=(InputText(text=item.content),) if isinstance(item.content, str) else item.content,
+        )
+        for item in items
+        if isinstance(item, Message) and item.role == "user"
+    )
+
+
+async def opened(items: Sequence[InputItem], sealer: Sealer, owner: str, *, first: int = 0) -> tuple[InputItem, ...]:
+    """Sealed summaries as the model reads them; `first` is where the caller's own input begins, for the fault."""
+    if not any(isinstance(item, Compaction) for item in items):
+        return tuple(items)
+    shown: list[InputItem] = []
+    for at, item in enumerate(items):
+        if isinstance(item, Compaction):
+            param = f"input[{at - first}].encrypted_content" if at >= first else "previous_response_id"
+            text = await sealer.open(item.encrypted_content, owner, param=param)
+            shown.append(Message(role="developer", content=(InputText(text=_PREFIX + text),)))
+        else:
+            shown.append(item)
+    return tuple(shown)

@@ -1,0 +1,187 @@
+"""previous_response_id, conversation and input: the items that the model sees."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from msgspec import UNSET, Struct, structs
+
+from belljar.errors import InvalidRequest, NotFound
+from belljar.gateway.store.base import Records, ResponseRecord
+from belljar.wire import ids
+from belljar.wire.items import (
+    CodeInterpreterCall,
+    Compaction,
+    CompactionTrigger,
+    CustomToolCall,
+    CustomToolCallOutput,
+    FunctionCall,
+    FunctionCallOutput,
+    InputItem,
+    ItemReference,
+    Message,
+)
+from belljar.wire.reading import read_stored_items
+from belljar.wire.requests import CompactRequest, CreateResponse
+
+
+class Recalled(Struct, frozen=True, kw_only=True):
+    """What came before a request, and the request's own items with ids."""
+
+    before: tuple[InputItem, ...] = ()
+    own: tuple[InputItem, ...] = ()
+    containers: tuple[str, ...] = ()
+    """Of code that ran before, newest first."""
+    compact_now: bool = False
+
+    @property
+    def items(self) -> tuple[InputItem, ...]:
+        return self.before + self.own
+
+
+class Asked(Struct, frozen=True, kw_only=True):
+    """The part of a request that says what came before."""
+
+    input: tuple[InputItem, ...]
+    previous_response_id: str | None = None
+    conversation: str | None = None
+
+    @classmethod
+    def of(cls, request: CreateResponse | CompactRequest) -> Asked:
+        conversation = request.conversation if isinstance(request, CreateResponse) else None
+        return cls(input=request.input, previous_response_id=request.previous_response_id, conversation=conversation)
+
+
+async def recall(
+    records: Records,
+    asked: Asked,
+    owner: str,
+    response_id: str,
+    memory: Mapping[str, ResponseRecord] | None = None,
+) -> Recalled:
+    """Everything before, in order: the chain or the conversation, then the input. Faults name what does not fit."""
+    before: list[InputItem] = []
+    containers: list[str] = []
+    if asked.previous_response_id is not None:
+        for record in await _chain(records, asked.previous_response_id, owner, memory or {}):
+            before += read_stored_items(record.input)
+            before += read_stored_items(record.output)
+            if record.container_id is not None:
+                containers.append(record.container_id)
+    elif asked.conversation is not None:
+        if await records.get_conversation(asked.conversation, owner) is None:
+            raise NotFound(f"Conversation with id '{asked.conversation}' not found.")
+        for kept in await records.all_items(asked.conversation):
+            before += read_stored_items(b"[" + kept.body + b"]")
+    own = numbered(await _dereference(records, asked.input, before, owner), response_id)
+    items = [*before, *own]
+    _check(items)
+    containers += [item.container_id for item in items if isinstance(item, CodeInterpreterCall)]
+    compact_now = bool(own) and isinstance(own[-1], CompactionTrigger)
+    return Recalled(
+        before=_after_compaction(before, own),
+        own=tuple(own[:-1] if compact_now else own),
+        containers=tuple(dict.fromkeys(reversed(containers))),
+        compact_now=compact_now,
+    )
+
+
+async def _chain(records: Records, id: str, owner: str, memory: Mapping[str, ResponseRecord]) -> list[ResponseRecord]:
+    """Oldest first. `memory` has what one WebSocket keeps for itself; a chain of it may rest on stored ones."""
+    kept: list[ResponseRecord] = []
+    at: str | None = id
+    while at is not None and at in memory:
+        kept.append(memory[at])
+        at = memory[at].previous_id
+    stored = [] if at is None else await records.chain(at, owner)
+    if at is not None and (not stored or stored[-1].id != at):
+        raise _lost(at)
+    if stored and stored[0].previous_id is not None:
+        raise _lost(stored[0].previous_id)
+    chain = [*stored, *reversed(kept)]
+    if chain and chain[-1].status in ("queued", "in_progress"):
+        raise InvalidRequest(
+            f"Previous response with id '{id}' is still in progress. Wait until it is done, or cancel it.",
+            param="previous_response_id",
+        )
+    return chain
+
+
+def _lost(id: str) -> InvalidRequest:
+    return InvalidRequest(
+        f"Previous response with id '{id}' not found.",
+        param="previous_response_id",
+        fault="previous_response_not_found",
+    )
+
+
+async def _dereference(
+    records: Records, own: Sequence[InputItem], before: Iterable[InputItem], owner: str
+) -> list[InputItem]:
+    if not any(isinstance(item, ItemReference) for item in own):
+        return list(own)
+    known = _by_id(before)
+    found: list[InputItem] = []
+    for number, item in enumerate(own):
+        if isinstance(item, ItemReference):
+            if item.id not in known and (home := ids.home(item.id)) is not None:
+                record = await records.get_response(home, owner)
+                if record is not None:
+                    known |= _by_id([*read_stored_items(record.input), *read_stored_items(record.output)])
+            if item.id not in known:
+                raise InvalidRequest(f"Item with id '{item.id}' not found.", param=f"input[{number}].id")
+            item = known[item.id]
+        found.append(item)
+    return found
+
+
+def _by_id(items: Iterable[InputItem]) -> dict[str, InputItem]:
+    return {id: item for item in items if isinstance(id := getattr(item, "id", None), str)}
+
+
+def numbered(own: Iterable[InputItem], response_id: str) -> list[InputItem]:
+    """Every item gets an id; those that had one keep it."""
+    kinds: dict[type, ids.Kind] = {FunctionCall: "fc", CustomToolCall: "ctc", Compaction: "cmp"}
+    found: list[InputItem] = []
+    for number, item in enumerate(own):
+        if getattr(item, "id", None) in (None, UNSET) and not isinstance(item, CompactionTrigger):
+            fresh = ids.within(kinds.get(type(item), "msg"), response_id, 0x8000 + number)
+            item = structs.replace(item, id=fresh)  # type: ignore[type-var]
+        found.append(item)
+    return found
+
+
+def _check(items: Sequence[InputItem]) -> None:
+    """Calls and their outputs belong together; ids are unique."""
+    seen: set[str] = set()
+    open_calls: dict[str, None] = {}
+    called: set[str] = set()
+    for item in items:
+        id = getattr(item, "id", None)
+        if isinstance(id, str):
+            if id in seen:
+                raise InvalidRequest(
+                    f"Duplicate item found with id {id}. Remove duplicate items from your input and try again.",
+                    param="input",
+                )
+            seen.add(id)
+        if isinstance(item, FunctionCall | CustomToolCall):
+            open_calls[item.call_id] = None
+            called.add(item.call_id)
+        elif isinstance(item, FunctionCallOutput | CustomToolCallOutput):
+            if item.call_id not in called:
+                raise InvalidRequest(
+                    f"No tool call found for function call output with call_id {item.call_id}.", param="input"
+                )
+            open_calls.pop(item.call_id, None)
+    if open_calls:
+        raise InvalidRequest(f"No tool output found for function call {next(iter(open_calls))}.", param="input")
+
+
+def _after_compaction(before: Sequence[InputItem], own: Sequence[InputItem]) -> tuple[InputItem, ...]:
+    """Of what lies before the newest compaction in the chain, only the user's messages are kept beside it."""
+    newest = max((at for at, item in enumerate(before) if isinstance(item, Compaction)), default=None)
+    if newest is None:
+        return tuple(before)
+    users = [item for item in before[:newest] if isinstance(item, Message) and item.role == "user"]
+    return (*users, *before[newest:])

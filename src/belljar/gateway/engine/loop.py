@@ -1,0 +1,487 @@
+"""One response: ask, say, act, until the model is done. A stream of events; the JSON answer is its last one."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from typing import Literal
+
+from msgspec import Struct, structs
+
+from belljar.dialects import deltas
+from belljar.dialects.deltas import Delta, ModelRequest
+from belljar.dialects.repair import fenced_call
+from belljar.errors import BelljarError, DeadlinePassed
+from belljar.gateway.containers import Containers
+from belljar.gateway.engine import choices, compaction, replay, snapshots
+from belljar.gateway.engine.caller import Caller
+from belljar.gateway.engine.citations import Citations
+from belljar.gateway.engine.emitter import Cell, Emitter
+from belljar.gateway.engine.history import Asked, Recalled, recall
+from belljar.gateway.engine.sealing import Sealer
+from belljar.gateway.engine.staging import Stage, has_files
+from belljar.gateway.interpreter import Interpreter, Ran
+from belljar.gateway.store.base import Blobs, ContainerRecord, ItemRecord, Records, ResponseRecord
+from belljar.gateway.upstream.models import Models, Route
+from belljar.sandbox.outputs import Stderr, Stdout
+from belljar.wire import faults, ids
+from belljar.wire.codec import encode
+from belljar.wire.events import TERMINAL, Event
+from belljar.wire.items import Compaction, InputItem, OutputItem
+from belljar.wire.requests import CreateResponse
+from belljar.wire.responses import Response, Usage
+from belljar.wire.tools import AutoContainer, CodeInterpreterTool, FunctionTool
+
+_log = logging.getLogger("belljar.engine")
+
+
+class Options(Struct, frozen=True, kw_only=True):
+    deadline: float = 1800.0
+    """Seconds that one response may take."""
+    timeout: float | None = 60.0
+    """Seconds that one cell may take by itself: only the deadline shortens it."""
+    turns: int = 50
+    """Times that the model is asked for one response; in the last one it gets no tools."""
+    interpreter: bool = True
+    """Whether code is run at all."""
+    executor: Literal["belljar", "provider"] = "belljar"
+    """Who runs code, where the provider could."""
+    patience: float = 0.15
+    """Seconds that a stream waits for the model before its first event: a fault until then has an HTTP status."""
+
+
+class TurnDone(Struct, frozen=True, kw_only=True):
+    """The model was asked once."""
+
+    caller: Caller
+    response_id: str
+    upstream: str
+    model: str
+    seconds: float
+    usage: Usage | None
+
+
+class CellRan(Struct, frozen=True, kw_only=True):
+    """A cell was run: what an audit needs, and nothing of what it printed."""
+
+    caller: Caller
+    response_id: str
+    container_id: str
+    status: str
+    exit: str
+    reason: str | None
+    seconds: float
+    code: str
+    files: tuple[str, ...]
+
+
+Observer = Callable[[TurnDone | CellRan], None]
+
+
+class Rooms(Struct, frozen=True, kw_only=True):
+    """Everything that a run needs of the house."""
+
+    records: Records
+    blobs: Blobs
+    containers: Containers
+    interpreter: Interpreter
+    models: Models
+    sealer: Sealer
+    options: Options
+    observe: Observer = lambda seen: None
+    clock: Callable[[], float] = time.time
+
+
+class Run:
+    """The life of one response."""
+
+    def __init__(
+        self,
+        rooms: Rooms,
+        request: CreateResponse,
+        caller: Caller,
+        *,
+        memory: dict[str, ResponseRecord] | None = None,
+        id: str | None = None,
+    ) -> None:
+        self._rooms = rooms
+        self._request = request
+        self._caller = caller
+        self._memory = memory
+        self.id = id or ids.new("resp")
+        self.started = snapshots.first(request, self.id, int(rooms.clock()))
+        self._ends = asyncio.get_running_loop().time() + rooms.options.deadline
+        self._citations = Citations()
+        self._stage = Stage(rooms.records, rooms.blobs, rooms.containers, caller.owner)
+        self._container: ContainerRecord | None = None
+        self._recalled = Recalled()
+        self._context: tuple[InputItem, ...] = ()
+        self._from = 0
+        self._told: dict[str, str] = {}
+        self._images: dict[str, tuple[str, ...]] = {}
+        self._names = choices.ours(request)
+        self._tool = choices.interpreter_of(request)
+        self._emitter = Emitter(
+            self.started,
+            include=frozenset(request.include),
+            cite=self._citations.cite,
+            ours=self._names.__contains__ if self._tool is not None else lambda name: False,
+            calls_left=request.max_tool_calls,
+        )
+
+    # -- the way through --------------------------------------------------------------------------------------------
+
+    async def events(self) -> AsyncGenerator[list[Event], None]:
+        """Everything, in lists as it comes. A fault after the first list is an event, except where nobody streams."""
+        begun = self._emitter.begin(queued=self._request.background)
+        opening: list[Event] | None = begun
+        told = self._request.stream or self._request.background
+        if self._request.background:
+            yield begun
+            opening = None
+        try:
+            async with aclosing(self._work()) as work:
+                async for batch in work:
+                    if opening is not None:
+                        batch, opening = opening + batch, None
+                    if batch and isinstance(batch[-1], TERMINAL):
+                        await self._keep(batch[-1].response)
+                    yield batch
+        except BelljarError as error:
+            if opening is not None or not told:
+                raise
+            fault = faults.of(error)
+            failed = self._emitter.fail(
+                type=fault.type, code=fault.code or error.code, message=fault.message, param=fault.param
+            )
+            await self._keep(failed[-1].response)  # type: ignore[attr-defined]
+            yield failed
+        except Exception:
+            if opening is not None or not told:
+                raise
+            _log.exception("response %s broke", self.id)
+            message = f"The gateway failed; its log has the reason under {self._caller.request_id}."
+            failed = self._emitter.fail(type="server_error", code="server_error", message=message)
+            await self._keep(failed[-1].response)  # type: ignore[attr-defined]
+            yield failed
+
+    async def check(self) -> None:
+        """What can be found wrong before anything runs: for a caller who will not be there when it does."""
+        route = await self._rooms.models.resolve(self._request.model)
+        choices.check(self._request, route.traits, interpreter=self._rooms.options.interpreter)
+        await recall(self._rooms.records, Asked.of(self._request), self._caller.owner, self.id)
+
+    async def cancel(self) -> Response:
+        """Called off from outside: what there is of it is kept."""
+        response = self._emitter.cancelled()
+        await self._keep(response)
+        return response
+
+    async def _work(self) -> AsyncGenerator[list[Event], None]:
+        request, emitter = self._request, self._emitter
+        route = await self._rooms.models.resolve(request.model)
+        choices.check(request, route.traits, interpreter=self._rooms.options.interpreter)
+        await self._recall(route)
+        if self._recalled.compact_now:
+            yield await self._compact(route)
+            yield emitter.complete(int(self._rooms.clock()))
+            return
+        choice = request.tool_choice
+        last = self._rooms.options.turns - 1
+        for number in range(self._rooms.options.turns):
+            asked = self._ask(route, choice, bare=number == last)
+            async with aclosing(self._answer(route, asked, patient=number == 0 and request.stream)) as answer:
+                async for batch in answer:
+                    if self._container is None and self._calls_interpreter(batch):
+                        await self._hold()
+                    if said := emitter.say(batch):
+                        yield said
+                    elif not batch:
+                        yield []
+            if emitter.finish in ("length", "filtered"):
+                yield emitter.cut("max_output_tokens" if emitter.finish == "length" else "content_filter")
+                return
+            if number == 0 and (code := self._meant(route)) is not None:
+                await self._hold()
+                yield emitter.call_ourselves(code, "wrote code without calling the tool")
+            for cell in emitter.cells:
+                async with aclosing(self._run(cell, route)) as running:
+                    async for shown in running:
+                        yield shown
+            if self._too_long():
+                yield await self._compact(route)
+            if emitter.called or not emitter.cells:
+                break
+            choice = choices.released(choice)
+            if self._tokens_left() == 0:
+                yield emitter.cut("max_output_tokens")
+                return
+            emitter.next_turn()
+        if self._citations.owed and not emitter.called:
+            yield emitter.say_whole("")
+        yield emitter.complete(int(self._rooms.clock()))
+
+    # -- before -----------------------------------------------------------------------------------------------------
+
+    async def _recall(self, route: Route) -> None:
+        request, rooms, owner = self._request, self._rooms, self._caller.owner
+        recalled = await recall(rooms.records, Asked.of(self._request), owner, self.id, self._memory)
+        tool, hosted = self._tool, self._provider_runs(route)
+        if tool is not None and not hosted:
+            file_ids = tool.container.file_ids if isinstance(tool.container, AutoContainer) else ()
+            self._recalled = recalled
+            if isinstance(tool.container, str) or file_ids or has_files(recalled.items):
+                container = await self._hold()
+                if file_ids:
+                    await self._stage.place_ids(container, file_ids, f"{self._tool_path()}.container.file_ids")
+                await self._stage.place_again(container, recalled.before)
+                recalled = structs.replace(recalled, own=await self._stage.place_parts(container, recalled.own))
+                await self._look(container)
+        self._recalled = recalled
+        whole = self._recalled.items
+        await self._stage.load(whole, files_inline=route.traits.hosted and tool is None, model=request.model)
+        shown = self._stage.shown(whole)
+        self._context = await compaction.opened(shown, rooms.sealer, owner, first=len(recalled.before))
+        self._told = replay.told(self._context)
+        self._images = replay.shown(self._context) if route.traits.sees else {}
+
+    def _tool_path(self) -> str:
+        return f"tools[{next(at for at, tool in enumerate(self._request.tools) if tool is self._tool)}]"
+
+    async def _hold(self) -> ContainerRecord:
+        """The container of this response: the one named, the chain's, or a new one."""
+        if self._container is None:
+            tool, containers, owner = self._tool, self._rooms.containers, self._caller.owner
+            assert tool is not None
+            if isinstance(tool.container, str):
+                self._container = await containers.named(tool.container, owner)
+            else:
+                memory = tool.container.memory_limit
+                self._container = await containers.auto(
+                    owner, self._recalled.containers, memory=memory if isinstance(memory, str) else None
+                )
+            self._emitter.container_id = self._container.id
+            await self._look(self._container)
+        return self._container
+
+    async def _look(self, container: ContainerRecord) -> None:
+        """What files there are: to be cited, and to be told of."""
+        there = await self._rooms.records.all_container_files(container.id)
+        self._citations.know(there)
+        self._stage.know(there)
+
+    def _prospect(self) -> ContainerRecord:
+        """The container as it will be, for the tool's description: it is made when it is needed."""
+        memory = self._tool.container.memory_limit if self._tool and not isinstance(self._tool.container, str) else None
+        return ContainerRecord(
+            id="",
+            owner=self._caller.owner,
+            name="",
+            created_at=0,
+            last_active_at=0,
+            memory=memory if isinstance(memory, str) else "1g",
+        )
+
+    def _provider_runs(self, route: Route) -> bool:
+        wanted = self._request.metadata.get("executor", self._rooms.options.executor)
+        return wanted == "provider" and route.traits.hosted
+
+    # -- ask --------------------------------------------------------------------------------------------------------
+
+    def _ask(self, route: Route, choice: object, *, bare: bool) -> ModelRequest:
+        request = self._request
+        declared: FunctionTool | CodeInterpreterTool | None = None
+        if self._tool is not None and self._emitter.calls_left != 0:
+            declared = (
+                self._tool
+                if self._provider_runs(route)
+                else self._rooms.interpreter.declare(self._container or self._prospect(), self._citations.files)
+            )
+        tools = () if bare else choices.offered(request, declared)
+        return ModelRequest(
+            model=route.name,
+            items=(*self._context, *self._emitter.full()[self._from :]),
+            instructions=request.instructions,
+            tools=tools,
+            tool_choice=choices.forced(choice, tools),  # type: ignore[arg-type]
+            parallel_tool_calls=request.parallel_tool_calls,
+            max_output_tokens=self._tokens_left(),
+            temperature=request.temperature,
+            top_p=request.top_p,
+            top_logprobs=request.top_logprobs,
+            text=request.text,
+            reasoning=request.reasoning,
+            encrypted_reasoning=route.traits.hosted,
+            prompt_cache_key=request.prompt_cache_key,
+            service_tier=request.service_tier,
+            safety_identifier=request.safety_identifier,
+            truncation=request.truncation,
+            call_outputs=self._told,
+            call_images=self._images,
+        )
+
+    async def _answer(self, route: Route, asked: ModelRequest, *, patient: bool) -> AsyncGenerator[list[Delta], None]:
+        """One turn's deltas. A patient caller gets an empty list if the model keeps it waiting."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        before = self._emitter.usage
+        async with aclosing(route.model.ask(asked)) as stream:
+            if patient:
+                first = asyncio.ensure_future(anext(stream, None))
+                try:
+                    done, _ = await asyncio.wait({first}, timeout=self._rooms.options.patience)
+                    if not done:
+                        yield []
+                    async with self._deadline():
+                        batch = await first
+                finally:
+                    if not first.done():
+                        first.cancel()
+                        await asyncio.wait({first})
+                if batch is not None:
+                    yield batch
+            while True:
+                async with self._deadline():
+                    batch = await anext(stream, None)
+                if batch is None:
+                    break
+                yield batch
+        spent = self._emitter.usage
+        self._rooms.observe(
+            TurnDone(
+                caller=self._caller,
+                response_id=self.id,
+                upstream=route.upstream,
+                model=route.name,
+                seconds=loop.time() - began,
+                usage=spent if spent is not before else None,
+            )
+        )
+
+    def _deadline(self) -> _Deadline:
+        return _Deadline(self._ends, self._rooms.options.deadline)
+
+    def _calls_interpreter(self, batch: list[Delta]) -> bool:
+        return self._tool is not None and any(
+            isinstance(delta, deltas.CallBegun) and delta.name in self._names for delta in batch
+        )
+
+    def _meant(self, route: Route) -> str | None:
+        """Code that a weak model wrote down instead of calling the tool."""
+        emitter = self._emitter
+        if self._tool is None or emitter.cells or emitter.called or self._request.tool_choice == "none":
+            return None
+        if route.traits.dialect != "chat" or emitter.calls_left == 0:
+            return None
+        return fenced_call(emitter.text)
+
+    def _tokens_left(self) -> int | None:
+        most = self._request.max_output_tokens
+        usage = self._emitter.usage
+        return most if most is None or usage is None else max(0, most - usage.output_tokens)
+
+    # -- act --------------------------------------------------------------------------------------------------------
+
+    async def _run(self, cell: Cell, route: Route) -> AsyncGenerator[list[Event], None]:
+        container = await self._hold()
+        emitter, arguments = self._emitter, cell.arguments
+        yield emitter.interpreting(cell)
+        left = self._ends - asyncio.get_running_loop().time()
+        most = self._rooms.options.timeout
+        timeout = max(left, 0.001) if most is None or left < most else None
+        run = self._rooms.interpreter.run(container, arguments.code, arguments.requirements, timeout=timeout)
+        ran: Ran | None = None
+        async with aclosing(run) as outputs:
+            async for output in outputs:
+                match output:
+                    case Stdout(text):
+                        yield emitter.printed(cell, "stdout", text)
+                    case Stderr(text):
+                        yield emitter.printed(cell, "stderr", text)
+                    case Ran():
+                        ran = output
+        assert ran is not None, "the interpreter's last value tells how it went"
+        self._citations.made(ran.files)
+        finished, item = emitter.ran(cell, ran.status, ran.outputs, ran.end)
+        self._told[item.id] = ran.told
+        if route.traits.sees and ran.images:
+            self._images[item.id] = ran.images
+        self._rooms.observe(
+            CellRan(
+                caller=self._caller,
+                response_id=self.id,
+                container_id=container.id,
+                status=ran.status,
+                exit=ran.end.exit,
+                reason=ran.end.reason,
+                seconds=ran.end.seconds,
+                code=arguments.code,
+                files=ran.end.files,
+            )
+        )
+        yield finished
+
+    # -- compact ----------------------------------------------------------------------------------------------------
+
+    def _too_long(self) -> bool:
+        wanted = [one.compact_threshold for one in self._request.context_management if one.compact_threshold]
+        usage = self._emitter.turn_usage
+        return bool(wanted) and usage is not None and usage.total_tokens >= min(wanted)
+
+    async def _compact(self, route: Route) -> list[Event]:
+        summary, usage = await compaction.summarise(route, self._ask(route, "none", bare=True))
+        emitter = self._emitter
+        emitter.usage = usage if emitter.usage is None else emitter.usage + usage
+        sealed = await self._rooms.sealer.seal(summary, self._caller.owner)
+        item = Compaction(id=emitter.next_id("cmp"), encrypted_content=sealed)
+        users = compaction.kept(self._context)
+        said = emitter.compacted(item)
+        self._from = len(emitter.full())
+        self._context = await compaction.opened((*users, item), self._rooms.sealer, self._caller.owner)
+        return said
+
+    # -- keep -------------------------------------------------------------------------------------------------------
+
+    async def _keep(self, response: Response) -> None:
+        """Before the caller hears that it is done, it is."""
+        request, records = self._request, self._rooms.records
+        if not request.store and self._memory is None and request.conversation is None:
+            return
+        output: tuple[OutputItem, ...] = self._emitter.full()
+        container_id = None if self._container is None else self._container.id
+        kept = snapshots.record(
+            response, self._caller.owner, own=self._recalled.own, output=output, container_id=container_id
+        )
+        if request.store:
+            await records.put_response(kept)
+        elif self._memory is not None and response.status in ("completed", "incomplete"):
+            self._memory[self.id] = kept
+        if request.conversation is not None and response.status in ("completed", "incomplete"):
+            items = [*self._recalled.own, *output]
+            rows = [ItemRecord(id=str(getattr(item, "id", "")), body=encode(item)) for item in items]
+            await records.add_items(request.conversation, rows)
+
+
+class _Deadline:
+    """`asyncio.timeout_at` with a fault of ours; a class, since it is entered for every read from the network."""
+
+    __slots__ = ("_limit", "_timeout")
+
+    def __init__(self, ends: float, limit: float) -> None:
+        self._timeout = asyncio.timeout_at(ends)
+        self._limit = limit
+
+    async def __aenter__(self) -> None:
+        await self._timeout.__aenter__()
+
+    async def __aexit__(self, *error: object) -> None:
+        try:
+            await self._timeout.__aexit__(*error)  # type: ignore[arg-type]
+        except TimeoutError:
+            raise DeadlinePassed(
+                f"The response took longer than {self._limit:g} seconds; ask for less at once, use background mode,"
+                " or have the operator raise `deadline`."
+            ) from None

@@ -1,0 +1,104 @@
+"""A request's response object before anything has happened, and what is kept of it afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+from msgspec import UNSET, structs
+
+from belljar.gateway.store.base import ResponseRecord
+from belljar.wire.codec import encode
+from belljar.wire.items import InputItem, OutputItem
+from belljar.wire.requests import CreateResponse
+from belljar.wire.responses import ConversationRef, Reasoner, Response, Status
+
+_WITH_STATUS = frozenset(
+    {"message", "function_call", "function_call_output", "custom_tool_call", "custom_tool_call_output"}
+)
+
+
+def first(request: CreateResponse, id: str, now: int) -> Response:
+    """The snapshot that the first event carries: everything the caller said, told back."""
+    status: Status = "queued" if request.background else "in_progress"
+    return Response(
+        id=id,
+        created_at=now,
+        status=status,
+        background=request.background,
+        instructions=request.instructions,
+        max_output_tokens=request.max_output_tokens,
+        max_tool_calls=request.max_tool_calls,
+        model=request.model,
+        parallel_tool_calls=request.parallel_tool_calls,
+        previous_response_id=request.previous_response_id,
+        conversation=UNSET if request.conversation is None else ConversationRef(id=request.conversation),
+        prompt_cache_key=request.prompt_cache_key,
+        reasoning=request.reasoning or Reasoner(),
+        safety_identifier=request.safety_identifier,
+        service_tier="default" if request.service_tier in (None, "auto") else request.service_tier,
+        store=request.store,
+        temperature=1.0 if request.temperature is None else request.temperature,
+        top_p=1.0 if request.top_p is None else request.top_p,
+        text=request.text,
+        tool_choice=request.tool_choice,
+        tools=request.tools,
+        top_logprobs=request.top_logprobs,
+        truncation=request.truncation,
+        user=request.user,
+        metadata=request.metadata,
+    )
+
+
+def record(
+    response: Response,
+    owner: str,
+    *,
+    own: Sequence[InputItem],
+    output: Sequence[OutputItem],
+    container_id: str | None,
+) -> ResponseRecord:
+    """What is kept: the snapshot without its output beside the output with everything in it, each once."""
+    conversation = response.conversation
+    return ResponseRecord(
+        id=response.id,
+        owner=owner,
+        created_at=response.created_at,
+        status=response.status,
+        background=response.background,
+        previous_id=response.previous_response_id,
+        conversation_id=conversation.id if isinstance(conversation, ConversationRef) else None,
+        container_id=container_id,
+        input=encode(own),
+        output=encode(output),
+        body=encode(structs.replace(response, output=())),
+    )
+
+
+def told(kept: ResponseRecord, include: frozenset[str]) -> bytes:
+    """A kept response as GET answers it."""
+    body = msgspec.json.decode(kept.body)
+    body["output"] = filtered(msgspec.json.decode(kept.output), include)
+    return encode(body)
+
+
+def filtered(items: list[dict[str, object]], include: frozenset[str]) -> list[dict[str, object]]:
+    """Kept items in their long form, without what the caller did not ask to see."""
+    for item in items:
+        _lengthen(item)
+        if item.get("type") == "code_interpreter_call" and "code_interpreter_call.outputs" not in include:
+            item["outputs"] = None
+        elif item.get("type") == "reasoning" and "reasoning.encrypted_content" not in include:
+            item.pop("encrypted_content", None)
+    return items
+
+
+def _lengthen(item: dict[str, object]) -> None:
+    """Callers may send a message's text alone, and no status; it is told back with all that belongs to it."""
+    if item.get("type") in _WITH_STATUS:
+        item.setdefault("status", "completed")
+    if item.get("type") == "message" and isinstance(text := item["content"], str):
+        part: dict[str, object] = {"type": "input_text", "text": text}
+        if item["role"] == "assistant":
+            part = {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+        item["content"] = [part]

@@ -1,0 +1,234 @@
+"""The emitter: any answer of any model becomes a stream that the contract allows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, get_args
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from openai.types.responses import Response as SdkResponse
+from openai.types.responses import ResponseStreamEvent
+
+from belljar.dialects import deltas
+from belljar.gateway.engine.emitter import Emitter
+from belljar.wire.codec import encode, sse
+from belljar.wire.events import TERMINAL, CodeOutputDelta, Event
+from belljar.wire.items import CellEnd, CodeInterpreterCall, Logs, Reasoning
+from belljar.wire.responses import Response, Usage
+
+KINDS = {
+    name: kind
+    for kind in get_args(get_args(ResponseStreamEvent)[0])
+    for name in get_args(kind.model_fields["type"].annotation)
+}
+START = Response(id="resp_" + "0" * 48, created_at=1, status="in_progress", model="m")
+
+
+def emitter(**more: Any) -> Emitter:
+    made = Emitter(START, ours=lambda name: name == "code_interpreter", **more)
+    made.container_id = "cntr_1"
+    return made
+
+
+def names(events: Sequence[Event]) -> list[str]:
+    return [json.loads(encode(event))["type"] for event in events]
+
+
+def test_a_turn_with_code_has_the_events_of_the_contract_in_their_order() -> None:
+    one = emitter(include=frozenset({"code_interpreter_call.outputs"}))
+    events = one.begin()
+    events += one.say(
+        [
+            deltas.CallBegun(0, "call_1", "code_interpreter"),
+            deltas.CallPiece(0, '{"code": "print('),
+            deltas.CallPiece(0, '1)\\n"}'),
+            deltas.CallEnd(0, '{"code": "print(1)\\n"}'),
+            deltas.Finish("calls"),
+            deltas.Spent(Usage(input_tokens=1, output_tokens=2, total_tokens=3)),
+        ]
+    )
+    [cell] = one.cells
+    events += one.interpreting(cell)
+    events += one.printed(cell, "stdout", "1\n")
+    finished, _ = one.ran(cell, "completed", (Logs(logs="1\n"),), CellEnd(exit="ok"))
+    events += finished
+    one.next_turn()
+    events += one.say([deltas.Text("It is "), deltas.Text("1."), deltas.Finish("stop")])
+    events += one.complete(2)
+    assert names(events) == [
+        "response.created",
+        "response.in_progress",
+        "response.output_item.added",
+        "response.code_interpreter_call.in_progress",
+        "response.code_interpreter_call_code.delta",
+        "response.code_interpreter_call_code.delta",
+        "response.code_interpreter_call_code.done",
+        "response.code_interpreter_call.interpreting",
+        "belljar:code_interpreter_call.output.delta",
+        "response.code_interpreter_call.completed",
+        "response.output_item.done",
+        "response.output_item.added",
+        "response.content_part.added",
+        "response.output_text.delta",
+        "response.output_text.delta",
+        "response.output_text.done",
+        "response.content_part.done",
+        "response.output_item.done",
+        "response.completed",
+    ]
+    last = json.loads(encode(events[-1]))["response"]
+    assert last["output"][0]["code"] == "print(1)\n"
+    assert last["output"][0]["outputs"] == [{"type": "logs", "logs": "1\n"}]
+    assert last["output"][1]["content"][0]["text"] == "It is 1."
+    assert last["usage"]["total_tokens"] == 3
+
+
+def test_outputs_are_null_unless_included_and_kept_in_full() -> None:
+    one = emitter()
+    one.begin()
+    one.say([deltas.CallBegun(0, "c", "code_interpreter"), deltas.CallEnd(0, ""), deltas.Finish("calls")])
+    finished, _ = one.ran(one.cells[0], "completed", (Logs(logs="x"),), CellEnd(exit="ok"))
+    assert json.loads(encode(finished[-1]))["item"]["outputs"] is None
+    assert isinstance(kept := one.full()[0], CodeInterpreterCall)
+    assert kept.outputs == (Logs(logs="x"),)
+
+
+def test_calls_beyond_the_limit_are_seen_by_nobody() -> None:
+    one = emitter(calls_left=1)
+    one.begin()
+    events = one.say(
+        [
+            deltas.CallBegun(0, "a", "code_interpreter"),
+            deltas.CallEnd(0, '{"code": "1"}'),
+            deltas.CallBegun(1, "b", "code_interpreter"),
+            deltas.CallPiece(1, '{"code": "2"}'),
+            deltas.CallEnd(1, '{"code": "2"}'),
+            deltas.Finish("calls"),
+        ]
+    )
+    assert len(one.cells) == 1
+    assert names(events).count("response.output_item.added") == 1
+
+
+@pytest.mark.parametrize("reason", ["length", "filtered"])
+def test_a_cut_answer_ends_with_its_open_item_incomplete(reason: Any) -> None:
+    one = emitter()
+    one.begin()
+    one.say([deltas.Text("half a"), deltas.Finish(reason)])
+    events = one.cut("max_output_tokens" if reason == "length" else "content_filter")
+    last = json.loads(encode(events[-1]))
+    assert last["type"] == "response.incomplete"
+    assert last["response"]["output"][-1]["status"] == "incomplete"
+    assert last["response"]["incomplete_details"]["reason"] in ("max_output_tokens", "content_filter")
+
+
+def test_a_failure_is_an_error_then_failed_and_numbers_go_on() -> None:
+    one = emitter()
+    before = one.begin() + one.say([deltas.Text("so f"), deltas.Text("ar")])
+    events = one.fail(type="server_error", code="unreachable", message="gone")
+    assert names(events) == ["error", "response.failed"]
+    assert [event.sequence_number for event in before + events] == list(range(len(before) + 2))
+    assert json.loads(encode(events[0]))["error"] == {
+        "type": "server_error",
+        "code": "unreachable",
+        "message": "gone",
+        "param": None,
+    }
+
+
+words = st.text(max_size=8)
+arguments = st.dictionaries(st.sampled_from(["code", "a", "b"]), words, max_size=3).map(json.dumps)
+
+
+@st.composite
+def calls(draw: st.DrawFn) -> list[deltas.Delta]:
+    """Some calls in parallel, their pieces interleaved."""
+    made: list[list[deltas.Delta]] = []
+    for index in range(draw(st.integers(1, 3))):
+        text = draw(arguments)
+        cuts = sorted(draw(st.lists(st.integers(0, len(text)), max_size=3)))
+        pieces = [text[a:b] for a, b in zip([0, *cuts], [*cuts, len(text)], strict=True)]
+        name = draw(st.sampled_from(["code_interpreter", "f"]))
+        custom = name == "f" and draw(st.booleans())
+        made.append(
+            [
+                deltas.CallBegun(index, f"call_{index}", name, custom),
+                *(deltas.CallPiece(index, piece) for piece in pieces),
+                deltas.CallEnd(index, text),
+            ]
+        )
+    mixed: list[deltas.Delta] = []
+    while any(made):
+        mixed.append(draw(st.sampled_from([one for one in made if one])).pop(0))
+    return mixed
+
+
+speech = st.one_of(
+    words.map(deltas.Text),
+    words.map(deltas.Refused),
+    st.builds(deltas.Thought, words, st.sampled_from(["raw", "summary"]), st.integers(0, 2)),
+    st.just(deltas.ThoughtEnd(Reasoning(encrypted_content="secret"))),
+    st.just(deltas.HostedEnd(0, CodeInterpreterCall(id="ci_x", status="completed", code="1", container_id="cntr_2"))),
+)
+
+
+@settings(deadline=None)
+@given(st.lists(speech, max_size=12), st.one_of(st.just([]), calls()), st.sampled_from(["done", "cut", "fail"]))
+def test_any_answer_is_a_stream_that_the_contract_allows(
+    said: list[deltas.Delta], called: list[deltas.Delta], end: str
+) -> None:
+    one = emitter()
+    events = one.begin() + one.say(said) + one.say(called)
+    if end == "fail":
+        events += one.fail(type="server_error", code="x", message="y")
+    elif end == "cut":
+        events += one.say([deltas.Finish("length")]) + one.cut("max_output_tokens")
+    else:
+        events += one.say([deltas.Finish("calls" if called else "stop")])
+        for cell in one.cells:
+            events += one.interpreting(cell)
+            events += one.ran(cell, "completed", (), CellEnd(exit="ok"))[0]
+        events += one.complete(5)
+    check(events, whole=end == "done")
+
+
+def check(events: list[Event], *, whole: bool) -> None:
+    """What 1.6 of the contract and the strictest client ask of a stream."""
+    wire = [json.loads(encode(event)) for event in events]
+    assert [event["sequence_number"] for event in wire] == list(range(len(wire)))
+    assert sum(isinstance(event, TERMINAL) for event in events) == 1
+    for event, data in zip(events, wire, strict=True):
+        assert sse(event).startswith(f"event: {data['type']}\ndata: ".encode())
+        if data["type"] != "error" and not isinstance(event, CodeOutputDelta):
+            KINDS[data["type"]].model_validate(data)
+    final = wire[-1]["response"]
+    SdkResponse.model_validate(final)
+    added: dict[int, Any] = {}
+    done: dict[int, Any] = {}
+    said: dict[tuple[str, int, Any], str] = {}
+    for data in wire:
+        kind = data["type"]
+        if kind == "response.output_item.added":
+            assert data["output_index"] == len(added)
+            added[data["output_index"]] = data["item"]
+        elif kind == "response.output_item.done":
+            item = added[data["output_index"]]
+            assert data["output_index"] not in done
+            assert (item["id"], item["type"]) == (data["item"]["id"], data["item"]["type"])
+            done[data["output_index"]] = data["item"]
+        elif "output_index" in data:
+            assert data["item_id"] == added[data["output_index"]]["id"]
+            assert data["output_index"] not in done
+            key = (kind.rsplit(".", 1)[0], data["output_index"], data.get("content_index", data.get("summary_index")))
+            if kind.endswith(".delta"):
+                said[key] = said.get(key, "") + data["delta"]
+            elif kind.endswith(".done") and "part" not in data:
+                text = next(data[name] for name in ("text", "refusal", "code", "arguments", "input") if name in data)
+                assert said.get(key, "") == text
+    if whole:
+        assert added.keys() == done.keys()
+        assert [done[index] for index in sorted(done)] == final["output"]
+    assert [item["id"] for item in final["output"]] == [added[index]["id"] for index in sorted(added)]
