@@ -1,0 +1,1 @@
+"""HTTP, SSE and WebSocket: the only room that knows the web."""

@@ -1,0 +1,174 @@
+"""/v1/containers and their files."""
+
+from __future__ import annotations
+
+from belljar.errors import InvalidRequest
+from belljar.gateway.server import downloads, objects, uploads
+from belljar.gateway.server.http import Request
+from belljar.gateway.server.multipart import MULTIPART
+from belljar.gateway.server.options import Options
+from belljar.gateway.server.ports import Services
+from belljar.gateway.server.quota import Quotas
+from belljar.gateway.server.routing import Route
+from belljar.gateway.store.base import Blob, ContainerFileRecord, ContainerRecord, FileRecord
+from belljar.wire import complaints, reading
+from belljar.wire.codec import encode
+from belljar.wire.items import Json
+
+_FIELDS = {"file_id", "extract"}
+
+
+class ContainerRoutes:
+    def __init__(self, services: Services, quotas: Quotas, options: Options) -> None:
+        self._containers = services.containers
+        self._records = services.records
+        self._blobs = services.blobs
+        self._quotas = quotas
+        self._options = options
+
+    def routes(self) -> list[Route]:
+        one, files = "/v1/containers/{id}", "/v1/containers/{id}/files"
+        return [
+            Route("POST", "/v1/containers", self.create),
+            Route("GET", "/v1/containers", self.index),
+            Route("GET", one, self.get),
+            Route("DELETE", one, self.delete),
+            Route("POST", files, self.add_file),
+            Route("GET", files, self.list_files),
+            Route("GET", f"{files}/{{file_id}}", self.get_file),
+            Route("DELETE", f"{files}/{{file_id}}", self.delete_file),
+            Route("GET", f"{files}/{{file_id}}/content", self.content),
+        ]
+
+    async def create(self, request: Request) -> None:
+        asked = reading.read_container(await request.json(self._options.largest_body))
+        owner = request.caller.owner
+        files = [await self._file(id, owner, f"file_ids[{at}]") for at, id in enumerate(asked.file_ids)]
+        record = await self._containers.create(
+            owner,
+            name=asked.name,
+            memory=asked.memory_limit,
+            minutes=asked.expires_after.minutes if asked.expires_after else None,
+            network=asked.network_policy,
+        )
+        if files:
+            await self._containers.place(record, files)
+        await self._reply(request, record)
+
+    async def index(self, request: Request) -> None:
+        page = request.query.page()
+        rows = await self._containers.list(request.caller.owner, page, request.query.get("name"))
+        shown = [objects.container(row, self._containers.status(row)) for row in rows[: page.limit]]
+        await request.reply(200, objects.page(shown, len(rows) > page.limit))
+
+    async def get(self, request: Request) -> None:
+        await self._reply(request, await self._find(request))
+
+    async def delete(self, request: Request) -> None:
+        id = request.params["id"]
+        await self._containers.delete(id, request.caller.owner)
+        await request.reply(200, objects.deleted(id, "container.deleted"))
+
+    async def add_file(self, request: Request) -> None:
+        container = await self._find(request)
+        extract = request.query.flag("extract")
+        if request.content_type == MULTIPART:
+            made = await self._upload(request, container, extract=extract)
+        else:
+            body = await request.json(self._options.largest_body)
+            made = await self._place(container, _file_id(body), request.caller.owner, extract=extract)
+        if isinstance(made, list):
+            await request.reply(200, objects.page([objects.container_file(file) for file in made], False))
+        else:
+            await request.reply(200, encode(objects.container_file(made)))
+
+    async def list_files(self, request: Request) -> None:
+        page = request.query.page()
+        rows = await self._containers.list_files(await self._find(request), page)
+        shown = [objects.container_file(row) for row in rows[: page.limit]]
+        await request.reply(200, objects.page(shown, len(rows) > page.limit))
+
+    async def get_file(self, request: Request) -> None:
+        file = await self._containers.get_file(await self._find(request), request.params["file_id"])
+        await request.reply(200, encode(objects.container_file(file)))
+
+    async def delete_file(self, request: Request) -> None:
+        id = request.params["file_id"]
+        await self._containers.delete_file(await self._find(request), id)
+        await request.reply(200, objects.deleted(id, "container.file.deleted"))
+
+    async def content(self, request: Request) -> None:
+        container = await self._find(request)
+        file = await self._containers.get_file(container, request.params["file_id"])
+        download = downloads.Download(
+            filename=file.path.rpartition("/")[2],
+            type=file.type,
+            size=file.size,
+            blob=file.blob,
+            chunks=self._containers.stream_file(container, file),
+        )
+        await downloads.deliver(request, download)
+
+    # -- steps --------------------------------------------------------------------------------------------------------
+
+    async def _find(self, request: Request) -> ContainerRecord:
+        return await self._containers.get(request.params["id"], request.caller.owner)
+
+    async def _reply(self, request: Request, record: ContainerRecord) -> None:
+        await request.reply(200, encode(objects.container(record, self._containers.status(record))))
+
+    async def _file(self, id: str, owner: str, param: str) -> FileRecord:
+        record = await self._records.get_file(id, owner)
+        if record is None:
+            raise InvalidRequest(
+                f"No such File object: {id}. Upload it to /v1/files first.", param=param, fault="invalid_value"
+            )
+        return record
+
+    async def _upload(
+        self, request: Request, container: ContainerRecord, *, extract: bool
+    ) -> ContainerFileRecord | list[ContainerFileRecord]:
+        """A form: with the file itself, or with the id of one that was uploaded before."""
+        owner = request.caller.owner
+        room = await uploads.Room.of(self._quotas, owner, self._options.largest_upload)
+        async with uploads.receive(request, self._blobs, room) as form:
+            extract = _read(form, extract)
+            if form.file is None:
+                return await self._place(container, form.fields["file_id"], owner, extract=extract)
+            blob = await form.file.keep()
+            if extract:
+                return list(await self._containers.extract(container, blob, form.file.filename))
+            return await self._containers.put_file(container, form.file.filename, blob, type=form.file.type)
+
+    async def _place(
+        self, container: ContainerRecord, id: str, owner: str, *, extract: bool
+    ) -> ContainerFileRecord | list[ContainerFileRecord]:
+        file = await self._file(id, owner, "file_id")
+        if extract:
+            return list(await self._containers.extract(container, Blob(file.blob, file.size), file.filename))
+        (placed,) = await self._containers.place(container, [file])
+        return placed
+
+
+def _read(form: uploads.Form, extract: bool) -> bool:
+    """Whether to unpack; the form must hold one of `file` and `file_id`."""
+    for name in form.fields:
+        if name not in _FIELDS:
+            raise complaints.unknown(name)
+    told = form.fields.get("extract", "true" if extract else "false").lower()
+    if told not in ("true", "false"):
+        raise complaints.not_one_of("extract", told, ("true", "false"))
+    if (form.file is None) == ("file_id" not in form.fields):
+        raise complaints.missing("file", "Send either 'file' or 'file_id'.")
+    return told == "true"
+
+
+def _file_id(body: dict[str, Json]) -> str:
+    for name in body:
+        if name != "file_id":
+            raise complaints.unknown(name)
+    if "file_id" not in body:
+        raise complaints.missing("file_id", "Send it, or a file as 'multipart/form-data'.")
+    if not isinstance(body["file_id"], str):
+        raise complaints.wrong_type("file_id", ["a string"], body["file_id"])
+    return body["file_id"]

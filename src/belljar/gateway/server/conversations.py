@@ -1,0 +1,87 @@
+"""/v1/conversations and their items."""
+
+from __future__ import annotations
+
+from belljar.gateway.server import objects
+from belljar.gateway.server.http import Request
+from belljar.gateway.server.options import Options
+from belljar.gateway.server.ports import Conversations
+from belljar.gateway.server.routing import Route
+from belljar.wire import complaints, reading
+from belljar.wire.codec import encode
+from belljar.wire.items import Json
+
+
+class ConversationRoutes:
+    def __init__(self, conversations: Conversations, options: Options) -> None:
+        self._conversations = conversations
+        self._options = options
+
+    def routes(self) -> list[Route]:
+        one, items = "/v1/conversations/{id}", "/v1/conversations/{id}/items"
+        return [
+            Route("POST", "/v1/conversations", self.create),
+            Route("GET", one, self.get),
+            Route("POST", one, self.update),
+            Route("DELETE", one, self.delete),
+            Route("POST", items, self.add_items),
+            Route("GET", items, self.list_items),
+            Route("GET", f"{items}/{{item_id}}", self.get_item),
+            Route("DELETE", f"{items}/{{item_id}}", self.delete_item),
+        ]
+
+    async def create(self, request: Request) -> None:
+        body = await self._body(request, {"metadata", "items"})
+        metadata = reading.read_metadata(body.get("metadata") or {})
+        items = reading.read_items(body["items"], "items") if body.get("items") is not None else ()
+        record = await self._conversations.create(request.caller, metadata, items)
+        await request.reply(200, encode(objects.conversation(record)))
+
+    async def get(self, request: Request) -> None:
+        record = await self._conversations.get(request.params["id"], request.caller)
+        await request.reply(200, encode(objects.conversation(record)))
+
+    async def update(self, request: Request) -> None:
+        body = await self._body(request, {"metadata"})
+        if "metadata" not in body:
+            raise complaints.missing("metadata")
+        metadata = reading.read_metadata(body["metadata"] or {})
+        record = await self._conversations.update(request.params["id"], request.caller, metadata)
+        await request.reply(200, encode(objects.conversation(record)))
+
+    async def delete(self, request: Request) -> None:
+        id = request.params["id"]
+        await self._conversations.delete(id, request.caller)
+        await request.reply(200, objects.deleted(id, "conversation.deleted"))
+
+    async def add_items(self, request: Request) -> None:
+        body = await self._body(request, {"items"})
+        if "items" not in body:
+            raise complaints.missing("items")
+        items = reading.read_items(body["items"], "items")
+        kept = await self._conversations.add_items(request.params["id"], request.caller, items)
+        await request.reply(200, objects.page_of_items(kept, False))
+
+    async def list_items(self, request: Request) -> None:
+        query = request.query
+        items, more = await self._conversations.list_items(
+            request.params["id"], request.caller, query.page(), query.include()
+        )
+        await request.reply(200, objects.page_of_items(items, more))
+
+    async def get_item(self, request: Request) -> None:
+        item = await self._conversations.get_item(
+            request.params["id"], request.params["item_id"], request.caller, request.query.include()
+        )
+        await request.reply(200, item.body)
+
+    async def delete_item(self, request: Request) -> None:
+        record = await self._conversations.delete_item(request.params["id"], request.params["item_id"], request.caller)
+        await request.reply(200, encode(objects.conversation(record)))
+
+    async def _body(self, request: Request, accepted: set[str]) -> dict[str, Json]:
+        body = await request.json(self._options.largest_body)
+        for name in body:
+            if name not in accepted:
+                raise complaints.unknown(name)
+        return body

@@ -1,0 +1,92 @@
+"""Downloads: a blob as an attachment under its own name, whole or in one range."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+from typing import cast
+
+from msgspec import Struct
+
+from belljar.gateway.server import names
+from belljar.gateway.server.http import Headers, Refusal, Request
+from belljar.gateway.server.tether import Tether
+from belljar.wire.faults import Fault
+
+_RANGE = re.compile(rb"bytes=(?:(\d{1,18})-(\d{0,18})|-(\d{1,18}))")
+
+
+class Download(Struct, frozen=True, kw_only=True):
+    """What is fetched."""
+
+    filename: str
+    type: str
+    size: int
+    blob: str
+    """Its digest: the same as long as the content is."""
+    chunks: AsyncIterator[bytes]
+
+
+async def deliver(request: Request, download: Download) -> None:
+    """Answer with the content."""
+    tag = b'"%b"' % download.blob.encode()
+    headers: Headers = (
+        (b"content-type", download.type.encode("latin-1")),
+        (b"content-disposition", names.attachment(download.filename)),
+        (b"accept-ranges", b"bytes"),
+        (b"etag", tag),
+        (b"cache-control", b"private, no-cache"),
+        (b"x-content-type-options", b"nosniff"),
+        (b"content-security-policy", b"sandbox"),
+    )
+    if request.headers.get(b"if-none-match") == tag:
+        await request.open(304, headers)
+        await request.close()
+        return
+    start, stop = _range(request, download.size, tag)
+    if stop - start < download.size:
+        headers = (*headers, (b"content-range", b"bytes %d-%d/%d" % (start, stop - 1, download.size)))
+    await _send(request, download, headers, start, stop)
+
+
+def _range(request: Request, size: int, tag: bytes) -> tuple[int, int]:
+    """First byte and the one after the last. Several ranges, or of another content, mean the whole."""
+    asked = _RANGE.fullmatch(request.headers.get(b"range", b"").strip())
+    if asked is None or request.headers.get(b"if-range", tag) != tag:
+        return 0, size
+    first, last, newest = asked.groups()
+    if newest is not None:
+        start, stop = max(0, size - int(newest)), size
+    else:
+        start, stop = int(first), min(size, int(last) + 1) if last else size
+    if first and last and int(last) < int(first):
+        return 0, size
+    if start >= stop:
+        message = f"The range {asked[0].decode()} is not within the file's {size} bytes."
+        fault = Fault(status=416, type="invalid_request_error", code="range_not_satisfiable", message=message)
+        raise Refusal(fault, ((b"content-range", b"bytes */%d" % size),))
+    return start, stop
+
+
+async def _send(request: Request, download: Download, headers: Headers, start: int, stop: int) -> None:
+    status = 206 if stop - start < download.size else 200
+    headers = (*headers, (b"content-length", b"%d" % (stop - start)))
+    if request.method == "HEAD" or start == stop:
+        await request.open(status, headers)
+        await request.close()
+        return
+    # Every implementation is an asynchronous generator, and must be closed when the client stops reading.
+    chunks = cast(AsyncGenerator[bytes, None], download.chunks)
+    at = 0
+    async with aclosing(chunks):
+        with Tether(request.gone):
+            async for chunk in chunks:
+                if not request.status:
+                    await request.open(status, headers)
+                if wanted := chunk[max(0, start - at) : max(0, stop - at)]:
+                    await request.write(wanted)
+                at += len(chunk)
+                if at >= stop:
+                    break
+            await request.close()

@@ -1,0 +1,139 @@
+"""/v1/files: upload, list, fetch, delete."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from belljar.errors import InvalidRequest, NotFound
+from belljar.gateway.server import downloads, objects, uploads
+from belljar.gateway.server.http import Request
+from belljar.gateway.server.multipart import MULTIPART
+from belljar.gateway.server.options import Options
+from belljar.gateway.server.quota import Quotas
+from belljar.gateway.server.routing import Route
+from belljar.gateway.store.base import Blobs, FileRecord, Records
+from belljar.wire import complaints, ids
+from belljar.wire.codec import encode
+
+_PURPOSES = ("assistants", "batch", "fine-tune", "vision", "user_data", "evals")
+_ANCHOR, _SECONDS = "expires_after[anchor]", "expires_after[seconds]"
+_FIELDS = {"purpose", _ANCHOR, _SECONDS}
+_SHORTEST, _LONGEST = 3600, 2_592_000
+_MOST = 10_000
+
+
+class Files:
+    def __init__(
+        self,
+        records: Records,
+        blobs: Blobs,
+        quotas: Quotas,
+        options: Options,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._records = records
+        self._blobs = blobs
+        self._quotas = quotas
+        self._options = options
+        self._clock = clock
+
+    def routes(self) -> list[Route]:
+        return [
+            Route("POST", "/v1/files", self.create),
+            Route("GET", "/v1/files", self.index),
+            Route("GET", "/v1/files/{id}", self.get),
+            Route("DELETE", "/v1/files/{id}", self.delete),
+            Route("GET", "/v1/files/{id}/content", self.content),
+        ]
+
+    async def create(self, request: Request) -> None:
+        if request.content_type != MULTIPART:
+            raise InvalidRequest("Send the file as 'multipart/form-data' with the parts 'purpose' and 'file'.")
+        owner = request.caller.owner
+        room = await uploads.Room.of(self._quotas, owner, self._options.largest_upload)
+        async with uploads.receive(request, self._blobs, room) as form:
+            purpose, life = _read(form.fields)
+            if form.file is None:
+                raise complaints.missing("file")
+            blob = await form.file.keep()
+            now = int(self._clock())
+            record = FileRecord(
+                id=ids.new("file"),
+                owner=owner,
+                filename=form.file.filename,
+                purpose=purpose,
+                created_at=now,
+                size=blob.size,
+                blob=blob.name,
+                type=form.file.type,
+                expires_at=None if life is None else now + life,
+            )
+            await self._records.put_file(record)
+        await request.reply(200, encode(objects.file(record)))
+
+    async def index(self, request: Request) -> None:
+        page = request.query.page(default=_MOST, most=_MOST)
+        rows = await self._records.list_files(request.caller.owner, page, request.query.get("purpose"))
+        files = [objects.file(row) for row in rows[: page.limit]]
+        await request.reply(200, objects.page(files, len(rows) > page.limit))
+
+    async def get(self, request: Request) -> None:
+        await request.reply(200, encode(objects.file(await self._find(request))))
+
+    async def delete(self, request: Request) -> None:
+        id = request.params["id"]
+        if not await self._records.delete_file(id, request.caller.owner):
+            raise _absent(id)
+        await request.reply(200, objects.deleted(id, "file"))
+
+    async def content(self, request: Request) -> None:
+        record = await self._find(request)
+        download = downloads.Download(
+            filename=record.filename,
+            type=record.type,
+            size=record.size,
+            blob=record.blob,
+            chunks=self._blobs.stream(record.blob),
+        )
+        await downloads.deliver(request, download)
+
+    async def _find(self, request: Request) -> FileRecord:
+        id = request.params["id"]
+        record = await self._records.get_file(id, request.caller.owner)
+        if record is None:
+            raise _absent(id)
+        return record
+
+
+def _absent(id: str) -> NotFound:
+    return NotFound(f"No such File object: {id}", param="id")
+
+
+def _read(fields: dict[str, str]) -> tuple[str, int | None]:
+    """The purpose, and the seconds until the file expires."""
+    for name in fields:
+        if name not in _FIELDS:
+            raise complaints.unknown(name)
+    if "purpose" not in fields:
+        raise complaints.missing("purpose")
+    if fields["purpose"] not in _PURPOSES:
+        raise complaints.not_one_of("purpose", fields["purpose"], _PURPOSES)
+    if _ANCHOR not in fields and _SECONDS not in fields:
+        return fields["purpose"], None
+    if _ANCHOR not in fields or _SECONDS not in fields:
+        raise complaints.missing("expires_after.seconds" if _ANCHOR in fields else "expires_after.anchor")
+    if fields[_ANCHOR] != "created_at":
+        raise complaints.not_one_of("expires_after.anchor", fields[_ANCHOR], ["created_at"])
+    return fields["purpose"], _life(fields[_SECONDS])
+
+
+def _life(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) < 15):
+        raise complaints.wrong_type("expires_after.seconds", ["an integer"], text)
+    seconds = int(text)
+    if seconds < _SHORTEST:
+        raise complaints.out_of_range("expires_after.seconds", seconds, _SHORTEST, decimal=False)
+    if seconds > _LONGEST:
+        raise complaints.out_of_range("expires_after.seconds", seconds, _LONGEST, decimal=False)
+    return seconds

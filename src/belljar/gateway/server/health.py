@@ -1,0 +1,42 @@
+"""/healthz, /readyz and /metrics, for whoever keeps the gateway running; and a word at /."""
+
+from __future__ import annotations
+
+from belljar.gateway.server.http import JSON, Request
+from belljar.gateway.server.metrics import Metrics
+from belljar.gateway.server.options import Options
+from belljar.gateway.server.ports import Health
+from belljar.gateway.server.routing import Route
+from belljar.wire.codec import encode
+
+_TEXT = b"text/plain; version=0.0.4; charset=utf-8"
+
+
+class HealthRoutes:
+    def __init__(self, health: Health, metrics: Metrics, options: Options) -> None:
+        self._health = health
+        self._metrics = metrics
+        self._page = options.page
+
+    def routes(self) -> list[Route]:
+        routes = [
+            Route("GET", "/healthz", self.alive, open=True),
+            Route("GET", "/readyz", self.ready, open=True),
+            Route("GET", "/metrics", self.metrics, open=True),
+        ]
+        return [*routes, Route("GET", "/", self.hello, open=True)] if self._page else routes
+
+    async def alive(self, request: Request) -> None:
+        await request.reply(200, b'{"status":"ok"}')
+
+    async def ready(self, request: Request) -> None:
+        problems = list(await self._health.problems())
+        status = {"status": "not ready", "problems": problems} if problems else {"status": "ready"}
+        await request.reply(503 if problems else 200, encode(status), type=JSON)
+
+    async def metrics(self, request: Request) -> None:
+        await request.reply(200, self._metrics.text(), type=_TEXT)
+
+    async def hello(self, request: Request) -> None:
+        told = {"name": "belljar", "api": "/v1", "models": "/v1/models", "health": "/healthz"}
+        await request.reply(200, encode(told))

@@ -1,0 +1,119 @@
+"""Counters, gauges and histograms, and how Prometheus reads them."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
+
+Labels = tuple[str, ...]
+
+_SECONDS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0)
+
+
+class Counter:
+    """Only goes up."""
+
+    kind = "counter"
+
+    def __init__(self, name: str, help: str, labels: Labels = ()) -> None:
+        self.name, self.help, self.labels = name, help, labels
+        self._values: dict[Labels, float] = {} if labels else {(): 0}
+
+    def add(self, *labels: str, by: float = 1) -> None:
+        self._values[labels] = self._values.get(labels, 0) + by
+
+    def lines(self) -> Iterator[str]:
+        for labels, value in sorted(self._values.items()):
+            yield f"{self.name}{_written(self.labels, labels)} {_number(value)}"
+
+
+class Gauge:
+    """Goes up and down, or is asked for when it is read."""
+
+    kind = "gauge"
+
+    def __init__(self, name: str, help: str, labels: Labels = ()) -> None:
+        self.name, self.help, self.labels = name, help, labels
+        self._values: dict[Labels, float] = {} if labels else {(): 0}
+        self._asked: dict[Labels, Callable[[], float]] = {}
+
+    def add(self, *labels: str, by: float = 1) -> None:
+        self._values[labels] = self._values.get(labels, 0) + by
+
+    def ask(self, *labels: str, how: Callable[[], float]) -> None:
+        """From now on, `how` tells the value."""
+        self._asked[labels] = how
+
+    def lines(self) -> Iterator[str]:
+        values = self._values | {labels: how() for labels, how in self._asked.items()}
+        for labels, value in sorted(values.items()):
+            yield f"{self.name}{_written(self.labels, labels)} {_number(value)}"
+
+
+class Histogram:
+    """How often a value was at most each bound."""
+
+    kind = "histogram"
+
+    def __init__(self, name: str, help: str, labels: Labels = (), bounds: Sequence[float] = _SECONDS) -> None:
+        self.name, self.help, self.labels = name, help, labels
+        self._bounds = tuple(bounds)
+        self._counts: dict[Labels, list[int]] = {}
+        self._sums: dict[Labels, float] = {}
+
+    def see(self, value: float, *labels: str) -> None:
+        counts = self._counts.get(labels)
+        if counts is None:
+            counts = self._counts[labels] = [0] * (len(self._bounds) + 1)
+            self._sums[labels] = 0.0
+        counts[bisect_left(self._bounds, value)] += 1
+        self._sums[labels] += value
+
+    def lines(self) -> Iterator[str]:
+        for labels, counts in sorted(self._counts.items()):
+            so_far = 0
+            for bound, count in zip((*map(_number, self._bounds), "+Inf"), counts, strict=True):
+                so_far += count
+                yield f"{self.name}_bucket{_written((*self.labels, 'le'), (*labels, bound))} {so_far}"
+            yield f"{self.name}_sum{_written(self.labels, labels)} {_number(self._sums[labels])}"
+            yield f"{self.name}_count{_written(self.labels, labels)} {so_far}"
+
+
+class Metrics:
+    """Everything that is counted."""
+
+    def __init__(self) -> None:
+        self.requests = Counter("belljar_http_requests_total", "Requests answered.", ("method", "route", "status"))
+        self.seconds = Histogram("belljar_http_request_seconds", "How long they took.", ("method", "route"))
+        self.in_flight = Gauge("belljar_http_requests_in_flight", "Requests being answered now.")
+        self.sockets = Gauge("belljar_websockets_open", "WebSockets open now.")
+        self.turns = Counter("belljar_turns_total", "Times that a model was asked.", ("upstream", "model"))
+        self.turn_seconds = Histogram("belljar_turn_seconds", "How long models took to answer.", ("upstream",))
+        self.tokens = Counter(
+            "belljar_tokens_total", "Tokens that models read and wrote.", ("upstream", "model", "kind")
+        )
+        self.cells = Counter("belljar_cells_total", "Cells run, by how they ended.", ("exit",))
+        self.cell_seconds = Histogram("belljar_cell_seconds", "How long cells ran.")
+        self.sandboxes = Gauge("belljar_sandboxes", "Sandboxes, by what they do.", ("state",))
+
+    def text(self) -> bytes:
+        """In Prometheus's text format, version 0.0.4."""
+        lines: list[str] = []
+        for one in vars(self).values():
+            lines += [f"# HELP {one.name} {one.help}", f"# TYPE {one.name} {one.kind}", *one.lines()]
+        return "".join(f"{line}\n" for line in lines).encode()
+
+
+def _written(names: Labels, values: Labels) -> str:
+    if not names:
+        return ""
+    pairs = ",".join(f'{name}="{_escaped(value)}"' for name, value in zip(names, values, strict=True))
+    return f"{{{pairs}}}"
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+def _number(value: float) -> str:
+    return f"{value:.15g}"

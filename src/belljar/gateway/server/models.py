@@ -1,0 +1,40 @@
+"""/v1/models: which models can be asked for."""
+
+from __future__ import annotations
+
+from belljar.gateway.server import objects
+from belljar.gateway.server.http import Refusal, Request
+from belljar.gateway.server.ports import Models
+from belljar.gateway.server.routing import Route
+from belljar.wire.codec import encode
+from belljar.wire.faults import Fault
+
+
+class ModelRoutes:
+    def __init__(self, models: Models) -> None:
+        self._models = models
+
+    def routes(self) -> list[Route]:
+        return [
+            Route("GET", "/v1/models", self.index),
+            Route("GET", "/v1/models/{id+}", self.get),
+        ]
+
+    async def index(self, request: Request) -> None:
+        data = [objects.model(info) for info in await self._models.list()]
+        await request.reply(200, encode({"object": "list", "data": data}))
+
+    async def get(self, request: Request) -> None:
+        id = request.params["id"]
+        for info in await self._models.list():
+            if info.id == id:
+                return await request.reply(200, encode(objects.model(info)))
+        raise Refusal(
+            Fault(
+                status=404,
+                type="invalid_request_error",
+                param="model",
+                code="model_not_found",
+                message=f"The model '{id}' does not exist. GET /v1/models lists those there are.",
+            )
+        )

@@ -1,0 +1,88 @@
+"""The query of an address: read strictly, every refusal names its parameter."""
+
+from __future__ import annotations
+
+import re
+from typing import get_args
+from urllib.parse import parse_qsl
+
+from belljar.errors import InvalidRequest
+from belljar.gateway.store.base import Order, Page
+from belljar.wire import complaints
+from belljar.wire.requests import Include
+
+_INCLUDES: tuple[Include, ...] = get_args(Include)
+_MOST_FIELDS = 100
+_WHOLE = re.compile(r"-?[0-9]{1,15}")
+
+
+class Query:
+    """Names to values; the last of several wins, `all` gives each."""
+
+    def __init__(self, given: bytes) -> None:
+        try:
+            self._pairs = parse_qsl(
+                given.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=_MOST_FIELDS
+            )
+        except ValueError:
+            raise InvalidRequest("The query string is not percent-encoded UTF-8 of at most 100 parameters.") from None
+        for name, value in self._pairs:
+            if "\0" in value:
+                raise InvalidRequest(
+                    f"Invalid '{name}': a NUL character is not text.", param=name, fault="invalid_value"
+                )
+        self._last = dict(self._pairs)
+
+    def get(self, name: str) -> str | None:
+        return self._last.get(name)
+
+    def all(self, name: str) -> list[str]:
+        """Every value of `name` or `name[]`."""
+        return [value for key, value in self._pairs if key in (name, f"{name}[]")]
+
+    def flag(self, name: str) -> bool:
+        value = self._last.get(name, "false")
+        if value.lower() not in ("true", "false"):
+            raise complaints.not_one_of(name, value, ("true", "false"))
+        return value.lower() == "true"
+
+    def whole(self, name: str, default: int, *, least: int, most: int | None = None) -> int:
+        text = self._last.get(name)
+        if text is None:
+            return default
+        if not _WHOLE.fullmatch(text):
+            raise complaints.wrong_type(name, ["an integer"], text)
+        value = int(text)
+        if value < least:
+            raise complaints.out_of_range(name, value, least, decimal=False)
+        if most is not None and value > most:
+            raise complaints.out_of_range(name, value, most, decimal=False)
+        return value
+
+    def include(self) -> tuple[Include, ...]:
+        return tuple(_include(value, at) for at, value in enumerate(self.all("include")))
+
+    def page(self, *, default: int = 20, most: int = 100) -> Page:
+        """Which part of a list is asked for."""
+        return Page(
+            limit=self.whole("limit", default, least=1, most=most),
+            order=self._order(),
+            after=self.get("after") or None,
+            before=self.get("before") or None,
+        )
+
+    def _order(self) -> Order:
+        match self._last.get("order", "desc"):
+            case "asc":
+                return "asc"
+            case "desc":
+                return "desc"
+            case other:
+                raise complaints.not_one_of("order", other, ("asc", "desc"))
+
+
+def _include(value: str, at: int) -> Include:
+    for known in _INCLUDES:
+        if value == known:
+            return known
+    raise complaints.not_one_of(f"include[{at}]", value, _INCLUDES)

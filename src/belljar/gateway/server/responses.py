@@ -1,0 +1,143 @@
+"""/v1/responses: create, stream, fetch, resume, cancel, delete, count, compact."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+
+from belljar.gateway.server import objects
+from belljar.gateway.server.http import Request
+from belljar.gateway.server.options import Options
+from belljar.gateway.server.ports import Engine
+from belljar.gateway.server.quota import Quotas
+from belljar.gateway.server.routing import Route
+from belljar.gateway.server.streaming import pour
+from belljar.gateway.server.tether import Tether
+from belljar.wire import reading
+from belljar.wire.codec import encode, sse
+from belljar.wire.events import TERMINAL, ErrorDetail, ErrorEvent, Event
+from belljar.wire.faults import Fault
+from belljar.wire.requests import CreateResponse
+from belljar.wire.responses import Response
+
+_LATEST = (1 << 53) - 1
+
+
+class ResponseRoutes:
+    def __init__(self, engine: Engine, quotas: Quotas, options: Options) -> None:
+        self._engine = engine
+        self._quotas = quotas
+        self._options = options
+
+    def routes(self) -> list[Route]:
+        one = "/v1/responses/{id}"
+        return [
+            Route("POST", "/v1/responses", self.create),
+            Route("POST", "/v1/responses/input_tokens", self.count),
+            Route("POST", "/v1/responses/compact", self.compact),
+            Route("GET", one, self.get),
+            Route("DELETE", one, self.delete),
+            Route("POST", f"{one}/cancel", self.cancel),
+            Route("GET", f"{one}/input_items", self.input_items),
+        ]
+
+    async def create(self, request: Request) -> None:
+        asked = reading.read_response(await request.json(self._options.largest_body))
+        with self._quotas.response(request.caller.owner):
+            if asked.background:
+                await self._begin(request, asked)
+            elif asked.stream:
+                await self._stream(request, self._engine.run(asked, request.caller))
+            else:
+                response = await finished(request, self._engine.run(asked, request.caller))
+                await request.reply(200, encode(response))
+
+    async def get(self, request: Request) -> None:
+        id, query = request.params["id"], request.query
+        include = query.include()
+        after = query.whole("starting_after", -1, least=0, most=_LATEST)
+        if query.flag("stream") and request.method == "GET":
+            await self._follow(request, id, after)
+        else:
+            await request.reply(200, await self._engine.retrieve(id, request.caller, include))
+
+    async def delete(self, request: Request) -> None:
+        id = request.params["id"]
+        await self._engine.delete(id, request.caller)
+        await request.reply(200, objects.deleted(id, "response"))
+
+    async def cancel(self, request: Request) -> None:
+        await request.reply(200, await self._engine.cancel(request.params["id"], request.caller))
+
+    async def input_items(self, request: Request) -> None:
+        query = request.query
+        items, more = await self._engine.input_items(
+            request.params["id"], request.caller, query.page(), query.include()
+        )
+        await request.reply(200, objects.page_of_items([objects.item(item) for item in items], more))
+
+    async def count(self, request: Request) -> None:
+        asked = reading.read_input_tokens(await request.json(self._options.largest_body))
+        tokens = await self._engine.count(asked, request.caller)
+        await request.reply(200, encode({"object": "response.input_tokens", "input_tokens": tokens}))
+
+    async def compact(self, request: Request) -> None:
+        asked = reading.read_compact(await request.json(self._options.largest_body))
+        with self._quotas.response(request.caller.owner), Tether(request.gone):
+            compacted = await self._engine.compact(asked, request.caller)
+        await request.reply(200, compacted)
+
+    # -- streams ------------------------------------------------------------------------------------------------------
+
+    async def _stream(self, request: Request, run: AsyncGenerator[list[Event], None]) -> None:
+        number = -1
+
+        def frame(event: Event) -> bytes:
+            nonlocal number
+            number = event.sequence_number
+            return sse(event)
+
+        def trouble(fault: Fault) -> bytes:
+            return sse(_error(fault, number + 1))
+
+        await pour(request, run, frame, trouble, ping=self._options.ping)
+
+    async def _begin(self, request: Request, asked: CreateResponse) -> None:
+        response = await self._engine.begin(asked, request.caller)
+        if asked.stream:
+            await self._follow(request, response.id, -1)
+        else:
+            await request.reply(200, encode(response))
+
+    async def _follow(self, request: Request, id: str, after: int) -> None:
+        number = after
+
+        def frame(data: bytes) -> bytes:
+            nonlocal number
+            number += 1
+            return data
+
+        def trouble(fault: Fault) -> bytes:
+            return sse(_error(fault, number + 1))
+
+        frames = self._engine.follow(id, request.caller, after)
+        await pour(request, frames, frame, trouble, ping=self._options.ping)
+
+
+async def finished(request: Request, run: AsyncGenerator[list[Event], None]) -> Response:
+    """The response that a run ends with, as long as its client waits for it."""
+    last: Event | None = None
+    async with aclosing(run):
+        with Tether(request.gone):
+            async for batch in run:
+                if batch:
+                    last = batch[-1]
+    if not isinstance(last, TERMINAL):
+        raise RuntimeError(f"the run of request {request.id} ended with {type(last).__name__}")
+    return last.response
+
+
+def _error(fault: Fault, number: int) -> ErrorEvent:
+    """Nested, as on the real wire."""
+    detail = ErrorDetail(type=fault.type, code=fault.code, message=fault.message, param=fault.param)
+    return ErrorEvent(sequence_number=number, error=detail)

@@ -1,0 +1,207 @@
+"""WebSocket /v1/responses: turns one after another, the same events without the framing of a stream."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from contextlib import aclosing
+from typing import Any, ClassVar
+
+from msgspec import Struct
+
+from belljar.errors import BelljarError, InvalidRequest
+from belljar.gateway.engine.caller import Caller
+from belljar.gateway.server.http import Gone, Receive, Send
+from belljar.gateway.server.ledger import GONE, Ledger
+from belljar.gateway.server.options import Options
+from belljar.gateway.server.ports import Engine
+from belljar.gateway.server.quota import Quotas
+from belljar.gateway.server.tether import Tether
+from belljar.gateway.store.base import ResponseRecord
+from belljar.wire import complaints, faults, ids, reading
+from belljar.wire.codec import encode
+from belljar.wire.events import Event, Failed
+from belljar.wire.faults import Fault
+from belljar.wire.requests import CreateResponse
+
+_MOST_WAITING = 16
+_LARGEST_MEMORY = 64 << 20
+_log = logging.getLogger("belljar.server")
+
+
+class Asked(Struct, frozen=True):
+    """A message of the client's: one turn, and the lane that it named for it."""
+
+    request: CreateResponse
+    lane: str | None
+
+
+def read(text: str) -> Asked:
+    """A `response.create`. Everything here is a stream, so `stream` says nothing; `background` has no place."""
+    data = reading.read_json(text.encode())
+    kind = data.pop("type", None)
+    if kind is None:
+        raise complaints.missing("type")
+    if kind != "response.create":
+        raise complaints.not_one_of("type", str(kind), ["response.create"])
+    lane = data.pop("stream_id", None)
+    if lane is not None and not isinstance(lane, str):
+        raise complaints.wrong_type("stream_id", ["a string"], lane)
+    if data.pop("background", None):
+        raise complaints.unsupported("background", "Send it to POST /v1/responses.")
+    if data.pop("generate", None) is False:
+        raise complaints.unsupported("generate", "Leave it out: every response.create is answered.")
+    data.pop("stream_options", None)
+    return Asked(reading.read_response({**data, "stream": True}), lane)
+
+
+class ResponseSocket:
+    PATH: ClassVar = "/v1/responses"
+
+    def __init__(self, engine: Engine, quotas: Quotas, ledger: Ledger, options: Options) -> None:
+        self._engine = engine
+        self._quotas = quotas
+        self._ledger = ledger
+        self._options = options
+
+    def at(self, path: str) -> bool:
+        return path.removesuffix("/") == self.PATH
+
+    async def serve(self, caller: Caller, receive: Receive, send: Send) -> None:
+        """From the handshake to the end of the connection."""
+        await receive()
+        await send({"type": "websocket.accept", "headers": [(b"x-request-id", caller.request_id.encode())]})
+        sockets = self._ledger.metrics.sockets
+        sockets.add()
+        try:
+            session = _Session(self._engine, self._quotas, self._ledger, caller.owner, receive, send)
+            await session.run(self._options.socket_life)
+        except Gone:
+            pass
+        finally:
+            sockets.add(by=-1)
+
+
+class _Session:
+    """One connection. Messages that come during a turn wait for it."""
+
+    def __init__(
+        self, engine: Engine, quotas: Quotas, ledger: Ledger, owner: str, receive: Receive, send: Send
+    ) -> None:
+        self._engine = engine
+        self._quotas = quotas
+        self._ledger = ledger
+        self._owner = owner
+        self._receive = receive
+        self._send = send
+        self._waiting: asyncio.Queue[str | None] = asyncio.Queue()
+        self._memory: dict[str, ResponseRecord] = {}
+        """Responses of this connection that are not stored."""
+
+    async def run(self, life: float) -> None:
+        loop = asyncio.get_running_loop()
+        ends = loop.time() + life
+        with Tether(self._listen, after=0):
+            while loop.time() < ends:
+                try:
+                    async with asyncio.timeout_at(ends):
+                        text = await self._waiting.get()
+                except TimeoutError:
+                    break
+                await self._turn(text)
+            await self._tell(_over(life))
+            await self._hang_up()
+
+    async def _listen(self) -> None:
+        """Returns when the client has gone."""
+        while (message := await self._receive())["type"] != "websocket.disconnect":
+            if self._waiting.qsize() < _MOST_WAITING:
+                self._waiting.put_nowait(message.get("text"))
+            else:
+                await self._tell(_too_many())
+
+    async def _turn(self, text: str | None) -> None:
+        caller, began = Caller(self._owner, ids.new("req")), time.perf_counter()
+        status = GONE
+        try:
+            status = await self._answer(text, caller)
+        finally:
+            self._ledger.note(caller, "WS", ResponseSocket.PATH, status, time.perf_counter() - began)
+
+    async def _answer(self, text: str | None, caller: Caller) -> int:
+        """One turn; the status that it would have had over HTTP."""
+        asked: Asked | None = None
+        last: Event | None = None
+        fault: Fault | None = None
+        try:
+            if text is None:
+                raise InvalidRequest("Messages are text frames that hold JSON; this one was binary.")
+            asked = read(text)
+            self._quotas.request(self._owner)
+            with self._quotas.response(self._owner):
+                async with aclosing(self._engine.run(asked.request, caller, memory=self._memory)) as run:
+                    async for batch in run:
+                        for event in batch:
+                            await self._say(encode(event), asked.lane)
+                            last = event
+        except BelljarError as error:
+            fault = faults.of(error)
+        except Gone:
+            raise
+        except Exception:  # noqa: BLE001 - the last door: logged, and the caller learns nothing of our insides
+            _log.exception("request %s broke", caller.request_id)
+            fault = faults.unexpected(caller.request_id)
+        if asked is not None and (fault is not None or isinstance(last, Failed)):
+            self._memory.pop(asked.request.previous_response_id or "", None)
+        if fault is not None:
+            await self._tell(fault, asked.lane if asked else None, last)
+        self._forget()
+        return fault.status if fault else 200
+
+    async def _say(self, data: bytes, lane: str | None) -> None:
+        if lane is not None:
+            data = b'%b,"stream_id":%b}' % (data[:-1], encode(lane))
+        try:
+            await self._send({"type": "websocket.send", "text": data.decode()})
+        except OSError:
+            raise Gone from None
+
+    async def _tell(self, fault: Fault, lane: str | None = None, after: Event | None = None) -> None:
+        """An error: with a number where it breaks off a stream."""
+        error = {"type": fault.type, "code": fault.code, "message": fault.message, "param": fault.param}
+        told: dict[str, Any] = {"type": "error", "status": fault.status, "error": error}
+        if after is not None:
+            told["sequence_number"] = after.sequence_number + 1
+        await self._say(encode(told), lane)
+
+    async def _hang_up(self) -> None:
+        try:
+            await self._send({"type": "websocket.close", "code": 1000})
+        except OSError:
+            raise Gone from None
+
+    def _forget(self) -> None:
+        """Let the oldest go where the connection remembers too much."""
+        weight = sum(len(record.input) + len(record.output) + len(record.body) for record in self._memory.values())
+        while weight > _LARGEST_MEMORY:
+            record = self._memory.pop(next(iter(self._memory)))
+            weight -= len(record.input) + len(record.output) + len(record.body)
+
+
+def _over(life: float) -> Fault:
+    return Fault(
+        status=400,
+        type="invalid_request_error",
+        code="websocket_connection_limit_reached",
+        message=f"This connection was open for {life / 60:g} minutes, the longest allowed. Open a new one to go on.",
+    )
+
+
+def _too_many() -> Fault:
+    return Fault(
+        status=429,
+        type="rate_limit_error",
+        code="rate_limit_exceeded",
+        message=f"More than {_MOST_WAITING} messages wait on this connection. Wait for responses before you send more.",
+    )

@@ -1,0 +1,96 @@
+"""Server-sent events: a send an event, a comment in silence, an end when the client goes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from typing import TypeVar
+
+from belljar.errors import BelljarError
+from belljar.gateway.server.http import EVENTS, Gone, Headers, Request, stopping
+from belljar.gateway.server.tether import Tether
+from belljar.wire import faults
+from belljar.wire.codec import DONE, PING
+from belljar.wire.faults import Fault
+
+T = TypeVar("T")
+
+_HEADERS: Headers = (
+    (b"content-type", EVENTS),
+    (b"cache-control", b"no-cache"),
+    (b"x-accel-buffering", b"no"),
+)
+_log = logging.getLogger("belljar.server")
+
+
+class EventStream:
+    """The open answer. One timer looks at when it was last heard from; an event costs none."""
+
+    def __init__(self, request: Request, ping: float) -> None:
+        self._request = request
+        self._ping = ping
+        self._loop = asyncio.get_running_loop()
+        self._heard = self._loop.time()
+        self._sending = False
+
+    async def open(self) -> None:
+        await self._request.open(200, _HEADERS)
+
+    async def send(self, frame: bytes) -> None:
+        self._sending = True
+        await self._request.write(frame)
+        self._sending = False
+        self._heard = self._loop.time()
+
+    async def watch(self) -> None:
+        """Returns when the client has gone; until then, breaks long silences."""
+        while True:
+            try:
+                async with asyncio.timeout_at(self._heard + self._ping):
+                    return await self._request.gone()
+            except TimeoutError:
+                if self._loop.time() < self._heard + self._ping:
+                    continue
+                self._heard = self._loop.time()
+                if self._request.status and not self._sending:
+                    await self._request.write(PING)
+
+
+async def pour(
+    request: Request,
+    batches: AsyncGenerator[list[T], None],
+    frame: Callable[[T], bytes],
+    trouble: Callable[[Fault], bytes],
+    *,
+    ping: float,
+) -> None:
+    """Answer with a stream. What is raised before its first list is raised here; later, `trouble` tells the client."""
+    stream = EventStream(request, ping)
+    try:
+        async with aclosing(batches):
+            with Tether(stream.watch):
+                async for batch in batches:
+                    if not request.status:
+                        await stream.open()
+                    for one in batch:
+                        if data := frame(one):
+                            await stream.send(data)
+                if not request.status:
+                    await stream.open()
+                await stream.send(DONE)
+    except Gone:
+        raise
+    except asyncio.CancelledError:
+        # Only the server's own end cancels a request; the client is told, and the task ends here either way.
+        if not request.status:
+            raise
+        await stream.send(trouble(stopping()))
+    except Exception as error:
+        if not request.status:
+            raise
+        _log.exception("stream of request %s broke", request.id)
+        fault = faults.of(error) if isinstance(error, BelljarError) else faults.unexpected(request.id)
+        await stream.send(trouble(fault))
+    await request.close()

@@ -1,0 +1,139 @@
+"""Uploads: a form's file goes into a blob as it comes in, a megabyte at a time, never whole in memory."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+
+from belljar.errors import InvalidRequest, TooLarge
+from belljar.gateway.server import names
+from belljar.gateway.server.http import Refusal, Request
+from belljar.gateway.server.multipart import Begun, Ended, FormReader, Piece
+from belljar.gateway.server.quota import Quotas
+from belljar.gateway.store.base import Blob, Blobs, BlobWriter
+from belljar.wire import complaints
+
+_HOP = 1 << 20
+_LARGEST_FIELD = 1 << 16
+_MOST_FIELDS = 32
+_FRAME = 1 << 16
+"""What a form may need beside its file: boundaries, headers, small fields."""
+
+
+class Incoming:
+    """The file of a form: all of it has come, none of it is kept before `keep`."""
+
+    def __init__(self, filename: str, type: str, writer: BlobWriter) -> None:
+        self.filename = filename
+        self.type = type
+        self.size = 0
+        self._writer = writer
+        self._held: list[bytes] = []
+        self._weight = 0
+
+    async def add(self, data: bytes) -> None:
+        self.size += len(data)
+        self._held.append(data)
+        self._weight += len(data)
+        if self._weight >= _HOP:
+            await self._hop()
+
+    async def keep(self) -> Blob:
+        await self._hop()
+        return await self._writer.finish()
+
+    async def _hop(self) -> None:
+        if self._held:
+            data = b"".join(self._held)
+            self._held.clear()
+            self._weight = 0
+            await self._writer.write(data)
+
+
+class Form:
+    """What came: plain fields and at most one file."""
+
+    def __init__(self) -> None:
+        self.fields: dict[str, str] = {}
+        self.file: Incoming | None = None
+
+
+class Room:
+    """How large a file may be: by the server's limit and by what the owner's quota leaves."""
+
+    def __init__(self, largest: int, left: int | None, full: Refusal) -> None:
+        self._largest = largest
+        self._left = left
+        self._full = full
+
+    @classmethod
+    async def of(cls, quotas: Quotas, owner: str, largest: int) -> Room:
+        return cls(largest, await quotas.room(owner), quotas.full())
+
+    def check(self, size: int) -> None:
+        """Raise where this many bytes are too many."""
+        if size > self._largest:
+            raise TooLarge(
+                f"The file is larger than {self._largest} bytes, the most that is accepted. Send a smaller one."
+            )
+        if self._left is not None and size > self._left:
+            raise self._full
+
+
+@asynccontextmanager
+async def receive(request: Request, blobs: Blobs, room: Room) -> AsyncIterator[Form]:
+    """The form of a request. Leaving without `keep`, or by an error, leaves nothing behind."""
+    reader = FormReader(request.headers.get(b"content-type", b""))
+    if request.length is not None:
+        room.check(request.length - _FRAME)
+    form = Form()
+    async with AsyncExitStack() as stack:
+        field, value = "", b""
+        while data := await request.read():
+            for event in reader.feed(data):
+                match event:
+                    case Begun(name, filename, kind) if filename is not None:
+                        form.file = Incoming(
+                            _name(form, name, filename), kind, await stack.enter_async_context(blobs.write())
+                        )
+                        field = ""
+                    case Begun(name):
+                        field, value = _field(form, name), b""
+                    case Piece(piece) if field:
+                        value += piece
+                        if len(value) > _LARGEST_FIELD:
+                            raise complaints.too_long(field, "string", _LARGEST_FIELD, len(value))
+                    case Piece(piece) if form.file is not None:
+                        await form.file.add(piece)
+                        room.check(form.file.size)
+                    case Ended() if field:
+                        form.fields[field] = _text(field, value)
+        reader.close()
+        yield form
+
+
+def _name(form: Form, field: str, filename: str) -> str:
+    if field != "file":
+        raise complaints.unknown(field)
+    if form.file is not None:
+        raise InvalidRequest("The form holds more than one 'file'. Send them one by one.", param="file")
+    return names.filename(filename)
+
+
+def _field(form: Form, name: str) -> str:
+    if name == "file":
+        raise InvalidRequest(
+            "Invalid 'file': it has no filename, so it is not a file. Send it as a file part.",
+            param="file",
+            fault="invalid_type",
+        )
+    if len(form.fields) >= _MOST_FIELDS:
+        raise InvalidRequest(f"The form has more than {_MOST_FIELDS} fields.")
+    return name
+
+
+def _text(field: str, value: bytes) -> str:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        raise InvalidRequest(f"Invalid '{field}': not UTF-8.", param=field, fault="invalid_value") from None
