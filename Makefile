@@ -1,10 +1,14 @@
 # Everyday commands. `make` alone is what CI runs; every target sets up what it needs in .venv.
 BIN := .venv/bin
 READY := .venv/ready
+CLIENTS := .venv/clients/ready
 export PYTHON
 
-.PHONY: all run check test fix lock bench soak size clean
+.PHONY: all serve run check test fix lock bench soak size clean
 all: check test
+
+serve: $(READY)
+	$(BIN)/belljar serve
 
 run: $(READY)
 	$(BIN)/belljar run -c "import pandas as pd; pd.DataFrame({'x': [1, 2, 3]}).describe()"
@@ -17,7 +21,7 @@ check: $(READY)
 	$(BIN)/python scripts/map.py --check
 	$(BIN)/pytest -q -n auto tests/unit
 
-test: $(READY)
+test: $(READY) $(CLIENTS)
 	$(BIN)/pytest -n auto
 
 fix: $(READY)
@@ -27,6 +31,7 @@ fix: $(READY)
 
 lock: $(READY)
 	sh scripts/lock --upgrade
+	sh scripts/clients --lock
 
 bench: $(READY)
 	$(BIN)/python bench/sandbox.py
@@ -41,5 +46,8 @@ clean:
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache build dist
 	find src tests scripts bench -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(READY): requirements.lock pyproject.toml scripts/setup
+$(READY): requirements.lock pyproject.toml scripts/setup scripts/common.sh
 	sh scripts/setup
+
+$(CLIENTS): $(READY) tests/gateway/clients/openai2.lock tests/gateway/clients/package-lock.json scripts/clients
+	sh scripts/clients

@@ -4,25 +4,42 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Self, cast
+from typing import Any, NoReturn, Self, cast
 
 from belljar.errors import BadSettings
 
 PREFIX = "BELLJAR_"
-_UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+HIDDEN = "********"
+"""Stands for a secret wherever settings are shown."""
+TIERS = ("1g", "4g", "16g", "64g")
+DIALECTS = ("chat", "openai")
+
+_SIZES = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+_TIMES = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _FETCH = re.compile(
     r"PATH|HOME|NETRC|SSL_CERT_(FILE|DIR)|SSL_CLIENT_CERT|(HTTPS?|ALL|NO)_PROXY|(https?|all|no)_proxy"
     r"|UV_(DEFAULT_INDEX|INDEX\w*|EXTRA_INDEX_URL|FIND_LINKS|NO_INDEX|OFFLINE|KEYRING_PROVIDER|INSECURE_HOST"
     r"|NATIVE_TLS|SYSTEM_CERTS|HTTP_\w+|CONCURRENT_\w+)"
 )
+_PROVIDER = re.compile(r"[A-Z][A-Z0-9_]*_(API_KEY|BASE_URL)")
+
+
+# -- readers: what was written in, a value or `Wrong` out -------------------------------------------------------------
 
 
 class Wrong(Exception):
-    """What the value should have been."""
+    """What the value should have been; `hidden` where it must not be shown."""
+
+    def __init__(self, wanted: str, *, hidden: bool = False) -> None:
+        super().__init__(wanted)
+        self.hidden = hidden
+
+
+Reader = Callable[[object], object]
 
 
 def _text(value: object) -> str:
@@ -38,35 +55,27 @@ def _path(value: object) -> Path:
     return path
 
 
-def _whole(least: int) -> Callable[[object], int]:
+def _whole(least: int, most: int | None = None) -> Callable[[object], int]:
+    wanted = f"a whole number, {least} or more" if most is None else f"a whole number from {least} to {most}"
+
     def read(value: object) -> int:
         if isinstance(value, str) and re.fullmatch(r"\d{1,15}", value.strip()):
             value = int(value)
-        if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            raise Wrong(f"a whole number, {least} or more")
+        if isinstance(value, bool) or not isinstance(value, int) or value < least or (most or value) < value:
+            raise Wrong(wanted)
         return value
 
     return read
 
 
 def _seconds(value: object) -> float:
+    """A time, from a number of seconds or text such as "30s", "500ms" or "5m"."""
     if isinstance(value, str):
-        try:
-            value = float(value)
-        except ValueError:
-            value = None
+        found = re.fullmatch(r"(\d{1,12}(?:\.\d+)?)\s*(ms|s|m|h|)", value.strip().lower())
+        value = float(found[1]) * _TIMES[found[2] or "s"] if found else None
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e9:
         raise Wrong("a number of seconds above 0")
     return float(value)
-
-
-def _seconds_or_none(value: object) -> float | None:
-    if value is None or (isinstance(value, str) and value.strip().lower() == "none"):
-        return None
-    try:
-        return _seconds(value)
-    except Wrong as wrong:
-        raise Wrong(f"{wrong}, or none") from None
 
 
 def size(value: object) -> int:
@@ -78,7 +87,7 @@ def size(value: object) -> int:
         if isinstance(value, str)
         else None
     )
-    count = int(float(found[1]) * _UNITS.get(found[2], 1)) if found else 0
+    count = int(float(found[1]) * _SIZES.get(found[2], 1)) if found else 0
     if count < 1:
         raise Wrong('a size: bytes, or a number with k, m or g such as "512m"')
     return count
@@ -99,6 +108,29 @@ def _switch(value: object) -> bool:
     return words[value.strip().lower()]
 
 
+def _one_of(*choices: str) -> Callable[[object], str]:
+    def read(value: object) -> str:
+        if not isinstance(value, str) or value not in choices:
+            raise Wrong(f"one of {', '.join(choices)}")
+        return value
+
+    return read
+
+
+def _or_none(read: Reader) -> Reader:
+    """None too, and the word for it."""
+
+    def read_or_none(value: object) -> object:
+        if value is None or (isinstance(value, str) and value.strip().lower() == "none"):
+            return None
+        try:
+            return read(value)
+        except Wrong as wrong:
+            raise Wrong(f"{wrong}, or none", hidden=wrong.hidden) from None
+
+    return read_or_none
+
+
 def _names(value: object) -> tuple[str, ...]:
     if isinstance(value, str):  # an environment variable: separated as the shell separates
         return tuple(value.replace(",", " ").split())
@@ -107,28 +139,179 @@ def _names(value: object) -> tuple[str, ...]:
     return tuple(value)
 
 
+def _addresses(value: object) -> tuple[str, ...]:
+    try:
+        return _names(value)
+    except Wrong:
+        raise Wrong("a table by name, or a list of NAME=URL", hidden=True) from None
+
+
 def _names_or_none(value: object) -> tuple[str, ...] | None:
     return None if value is None else _names(value)
 
 
-def _setting(default: Any, read: Callable[[object], object], *, secret: bool = False) -> Any:
-    """A field that the file, the environment and flags may set."""
-    return field(default=default, metadata={"read": read, "secret": secret})
+def _url(value: object) -> str:
+    """An address without a slash at its end."""
+    from urllib.parse import urlsplit
+
+    text = _text(value).strip().rstrip("/")
+    try:
+        parts = urlsplit(text)
+        named, _ = parts.hostname, parts.port
+    except ValueError:
+        named = None
+    if "@" in text:
+        raise Wrong("an address without a name and password in it; a key has a place of its own", hidden=True)
+    if not named or parts.scheme not in ("http", "https") or parts.query or parts.fragment:
+        raise Wrong("an address such as http://127.0.0.1:8000/v1")
+    return text
+
+
+def _origins(value: object) -> tuple[str, ...]:
+    found = _names(value)
+    if not all(re.fullmatch(r"https?://[^/?#@\s]+", one) for one in found):
+        raise Wrong("a list of origins such as https://example.org, without a path")
+    return found
+
+
+def _headers(value: object) -> Mapping[str, str]:
+    if not isinstance(value, Mapping) or not all(isinstance(one, str) for pair in value.items() for one in pair):
+        raise Wrong("a table of header names and texts")
+    return MappingProxyType(dict(value))
+
+
+# -- the settings -----------------------------------------------------------------------------------------------------
+
+
+def _setting(default: Any, read: Reader, *, secret: bool = False, flag: str | None = None) -> Any:
+    """A field that the file, the environment and flags may set; `flag` where the option is not called like it."""
+    return field(default=default, metadata={"read": read, "secret": secret, "flag": flag})
+
+
+def _cache_home(environment: Mapping[str, str]) -> Path:
+    home = _home(environment, "XDG_CACHE_HOME", ".cache")
+    if home is None:  # as for a user without a name in a container; a guessable place under /tmp would be anybody's
+        raise BadSettings("cache_dir: this user has no home directory; set BELLJAR_CACHE_DIR to a directory of yours")
+    return home / "belljar"
+
+
+def _state_home(environment: Mapping[str, str]) -> Path:
+    """A service's user has no home, and its state a place that every distribution has."""
+    return (_home(environment, "XDG_STATE_HOME", ".local/state") or Path("/var/lib")) / "belljar"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Upstream:
+    """A model server behind the gateway."""
+
+    name: str
+    """Models are reached as NAME/MODEL, and by their bare name where it is clear."""
+    base_url: str
+    dialect: str = "chat"
+    """`chat` for chat completions, `openai` for the Responses API; more come with their dialects."""
+    api_key: str | None = field(default=None, repr=False)
+    api_key_env: str | None = None
+    """The environment variable that `api_key` was to be read from, where the file names one."""
+    models: tuple[str, ...] = ()
+    """Offered without asking the server for its list; patterns with * are allowed."""
+    quirks: str | None = None
+    """A row of the quirks table in `dialects.quirks`; guessed from the name without."""
+    headers: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}), repr=False)
+    timeout: float = 600.0
+    """Seconds without a byte before the connection is given up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A setting as it may be shown: a plain value without secrets, and where it came from."""
+
+    name: str
+    value: object
+    origin: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """Everything that can be set, each under one name: `memory` here and in the file, BELLJAR_MEMORY outside."""
 
-    cache_dir: Path = field(default_factory=lambda: _cache_home(os.environ), metadata={"read": _path})
+    # The gateway's door.
+    host: str = _setting("127.0.0.1", _text)
+    """The address to listen on; anything but loopback needs a key."""
+    port: int = _setting(8787, _whole(0, 65535))
+    """The port to listen on; 0 for any that is free."""
+    state_dir: Path = field(
+        default_factory=lambda: _state_home(os.environ), metadata={"read": _path, "home": _state_home}
+    )
+    """The database and the files of the gateway."""
+    page: bool = _setting(True, _switch, flag="--no-page")
+    """Serve the page at /."""
+    allowed_origins: tuple[str, ...] = _setting((), _origins)
+    """Web pages elsewhere that may call from a browser, such as https://example.org."""
+    largest_body: int = _setting(64 << 20, size)
+    """Bytes of one JSON request."""
+    largest_upload: int = _setting(512 << 20, size)
+    """Bytes of one uploaded file."""
+    ping: float = _setting(15.0, _seconds)
+    """Seconds of silence in a stream before a keep-alive comment."""
+    drain: float = _setting(10.0, _seconds)
+    """Seconds that running responses have to finish when the gateway is told to stop."""
+    log_level: str = _setting("info", _one_of("debug", "info", "warning", "error"))
+    """The least that is logged."""
+    log_format: str = _setting("text", _one_of("text", "json"))
+    """Lines for people, or one JSON object a line."""
+
+    # Models.
+    upstreams: tuple[Upstream, ...] = _setting((), _addresses, flag="--upstream")
+    """The model servers behind the gateway."""
+    discover: bool = _setting(True, _switch, flag="--no-discover")
+    """Look for models by the keys in the environment and on the usual local ports."""
+    deadline: float = _setting(1800.0, _seconds)
+    """Seconds that one response may take, from its first turn to its last."""
+    max_turns: int = _setting(50, _whole(1))
+    """Turns of the model in one response."""
+
+    # The tool and its containers.
+    code_interpreter: bool = _setting(True, _switch)
+    """Offer the code interpreter; off, a request that declares it is refused."""
+    executor: str = _setting("belljar", _one_of("belljar", "provider"))
+    """Who runs the code where the request does not say: our sandbox, or the model's own vendor."""
+    isolation: str = _setting("per_container", _one_of("per_container", "per_call"))
+    """One sandbox for each container, or a fresh one without state for each call."""
+    container_memory: str = _setting("1g", _one_of(*TIERS))
+    """Of a container that asks for no `memory_limit`."""
+    container_minutes: int = _setting(20, _whole(1))
+    """Idle minutes after which a container expires, where nothing else is asked for."""
+    sandbox_url: str | None = _setting(None, _or_none(_url))
+    """A sandbox server to run code on."""
+    sandbox_template: str | None = _setting(None, _or_none(_text))
+    """A Kubernetes SandboxTemplate to claim sandboxes from; not together with `sandbox_url`."""
+    sandbox_namespace: str = _setting("default", _text)
+    """The Kubernetes namespace to claim sandboxes in."""
+    claim_timeout: float = _setting(30.0, _seconds)
+    """Seconds to wait for a claimed sandbox."""
+
+    # Quotas of each key; `none` is no limit.
+    quota_requests: int | None = _setting(None, _or_none(_whole(1)))
+    """Requests a minute."""
+    quota_responses: int | None = _setting(None, _or_none(_whole(1)))
+    """Responses in progress at once."""
+    quota_sandboxes: int | None = _setting(None, _or_none(_whole(1)))
+    """Sandboxes at once."""
+    quota_bytes: int | None = _setting(None, _or_none(size))
+    """Bytes stored, of files and container files together."""
+
+    # The sandbox.
+    cache_dir: Path = field(
+        default_factory=lambda: _cache_home(os.environ), metadata={"read": _path, "home": _cache_home}
+    )
     """Package layers and the font list."""
     max_sandboxes: int = _setting(256, _whole(1))
     """Sandboxes alive at once."""
     warm: int = _setting(2, _whole(0))
     """Sandboxes kept ready."""
     memory: str = _setting("1g", _size)
-    """Of one sandbox, where nothing else is asked for."""
-    timeout: float | None = _setting(60.0, _seconds_or_none)
+    """Of a sandbox of `belljar run`, where nothing else is asked for."""
+    timeout: float | None = _setting(60.0, _or_none(_seconds))
     """Seconds of one cell, where nothing else is asked for; none for no limit."""
     index: str | None = _setting(None, _text, secret=True)
     """The package index; uv's own default without."""
@@ -146,85 +329,276 @@ class Settings:
     """Bytes of the requirements of one sandbox, unpacked."""
     requirements_timeout: float = _setting(120.0, _seconds)
     """Seconds that fetching them may take."""
+
     fetch_variables: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}), repr=False)
     """What fetching packages may see of the environment: proxies, certificates, uv's index settings."""
+    provider_variables: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}), repr=False)
+    """What discovering models may see of the environment: keys and addresses of providers. Never shown."""
     origins: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}), repr=False, compare=False)
     """Where each value that is not the default came from."""
 
     @classmethod
-    def load(cls, *, environment: Mapping[str, str] | None = None, flags: Mapping[str, object] | None = None) -> Self:
+    def load(
+        cls,
+        *,
+        environment: Mapping[str, str] | None = None,
+        flags: Mapping[str, object] | None = None,
+        file: str | None = None,
+    ) -> Self:
         """Read all layers; `BadSettings` names the key, the value, where it came from and the remedy.
 
-        `flags` maps names to what the command line said, None where it said nothing.
+        `flags` maps names to what the command line said, None where it said nothing. `file` is what `--config` named.
         """
-        given = os.environ if environment is None else environment
+        variables = os.environ if environment is None else environment
+        given: dict[str, _Given] = {}
         values: dict[str, object] = {}
-        origins: dict[str, str] = {}
-        for name, value, origin in (*_from_file(given), *_from_environment(given), *_from_flags(flags or {})):
-            values[name] = _read(name, value, origin)
-            origins[name] = origin
-        if "cache_dir" not in values:
-            values["cache_dir"] = _cache_home(given)
-        picked = {name: value for name, value in given.items() if _FETCH.fullmatch(name)}
+        for one in (*_from_file(variables, file), *_from_environment(variables), *_from_flags(flags or {})):
+            before = given.get(one.name)
+            if before is not None and before.origin == one.origin:
+                raise BadSettings(f"{before.key} and {one.key} are one setting ({one.origin}); keep one of them")
+            given[one.name] = one
+            values[one.name] = _upstreams(one, variables) if one.name == "upstreams" else _value(one)
+        if values.get("sandbox_url") and values.get("sandbox_template"):
+            url, template = given["sandbox_url"], given["sandbox_template"]
+            where = url.origin if url.origin == template.origin else f"{url.origin}; {template.origin}"
+            raise BadSettings(f"{url.key} and {template.key} are both set ({where}); leave one of them out")
+        for name, home in _HOMES.items():
+            if name not in values:
+                values[name] = home(variables)
         return cls(
             **cast(dict[str, Any], values),
-            fetch_variables=MappingProxyType(picked),
-            origins=MappingProxyType(origins),
+            fetch_variables=_picked(variables, _FETCH),
+            provider_variables=_picked(variables, _PROVIDER),
+            origins=MappingProxyType({name: one.told for name, one in given.items()}),
         )
 
+    def check_gateway(self) -> None:
+        """What only a gateway needs of its settings: sandboxes that this version has, and the keys of its upstreams."""
+        for name, what in (("sandbox_url", "a sandbox server"), ("sandbox_template", "Kubernetes")):
+            if self.code_interpreter and getattr(self, name) is not None:
+                raise BadSettings(
+                    f"{name}: sandboxes from {what} are not available in this version "
+                    f"({self.origins.get(name, 'set in code')}); leave it out, and code runs in this host's own jail"
+                )
+        for one in self.upstreams:
+            if one.api_key_env is not None and one.api_key is None:
+                raise BadSettings(
+                    f"upstreams.{one.name}.api_key_env: {one.api_key_env} is not set in the environment; "
+                    "set it, or name another variable"
+                )
 
-_READERS: Mapping[str, Callable[[object], object]] = {
-    one.name: one.metadata["read"] for one in fields(Settings) if "read" in one.metadata
+    def shown(self) -> Iterator[Shown]:
+        """Every setting in order, fit to be printed."""
+        for one in fields(self):
+            if one.name in _READERS:
+                value = getattr(self, one.name)
+                hidden = one.metadata.get("secret") and value is not None
+                yield Shown(one.name, HIDDEN if hidden else _plain(value), self.origins.get(one.name, "default"))
+
+
+_READERS: Mapping[str, Reader] = {one.name: one.metadata["read"] for one in fields(Settings) if "read" in one.metadata}
+_HOMES: Mapping[str, Callable[[Mapping[str, str]], Path]] = {
+    one.name: one.metadata["home"] for one in fields(Settings) if "home" in one.metadata
 }
+_FLAGS: Mapping[str, str] = {one.name: flag for one in fields(Settings) if (flag := one.metadata.get("flag"))}
 _SECRETS = frozenset(one.name for one in fields(Settings) if one.metadata.get("secret"))
 
-Layer = Iterable[tuple[str, object, str]]
+_FOUNDING: Mapping[str, str] = {
+    "providers.code_interpreter.enabled": "code_interpreter",
+    "providers.code_interpreter.settings.sandbox_url": "sandbox_url",
+    "providers.code_interpreter.settings.sandbox_template": "sandbox_template",
+    "providers.code_interpreter.settings.sandbox_namespace": "sandbox_namespace",
+    "providers.code_interpreter.settings.execution_timeout": "timeout",
+    "providers.code_interpreter.settings.claim_timeout": "claim_timeout",
+}
+"""Other keys in a file for the same settings: how the founding documents configure a provider."""
 
 
-def _read(name: str, value: object, origin: str) -> object:
-    if name not in _READERS:
-        import difflib
+def _plain(value: object) -> object:
+    match value:
+        case Path():
+            return str(value)
+        case Upstream():
+            told = {one.name: getattr(value, one.name) for one in fields(value)}
+            told["api_key"] = value.api_key and HIDDEN
+            return told | {"models": list(value.models), "headers": dict.fromkeys(value.headers, HIDDEN)}
+        case tuple():
+            return [_plain(one) for one in value]
+    return value
 
-        near = difflib.get_close_matches(name, _READERS, 1)
-        remedy = f"did you mean {near[0]}?" if near else f"known are {', '.join(_READERS)}"
-        raise BadSettings(f"{name}: there is no such setting ({origin}); {remedy}")
+
+# -- one value --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """A value as it was given: for which setting, under which key, where."""
+
+    name: str
+    key: str
+    value: object
+    origin: str
+
+    @property
+    def told(self) -> str:
+        return self.origin if self.key == self.name else f"{self.key} in {self.origin}"
+
+
+def _value(given: _Given) -> object:
+    if given.name not in _READERS:
+        _refuse(given.key, given.value, (*_READERS, "providers"), given.origin)
+    return _read(_READERS[given.name], given, secret=given.name in _SECRETS)
+
+
+def _read(read: Reader, given: _Given, *, secret: bool = False) -> object:
     try:
-        return _READERS[name](value)
+        return read(given.value)
     except Wrong as wrong:
-        shown = "the value" if name in _SECRETS else f"{value!r}"
-        raise BadSettings(f"{name}: {shown} is not {wrong} ({origin}); change it or leave it out") from None
+        shown = "the value" if secret or wrong.hidden else f"{given.value!r}"
+        raise BadSettings(f"{given.key}: {shown} is not {wrong} ({given.origin}); change it or leave it out") from None
 
 
-def _from_flags(flags: Mapping[str, object]) -> Layer:
+def _refuse(key: str, value: object, known: Iterable[str], origin: str) -> NoReturn:
+    """There is no such key: say which was meant, as far as that can be guessed."""
+    import difflib
+
+    names = list(known)
+    above, dot, name = key.rpartition(".")
+    near = [f"{above}{dot}{one}" for one in difflib.get_close_matches(name, names, 1)]
+    inner = next((str(one) for one in value if one in _READERS), None) if isinstance(value, Mapping) else None
+    if inner:  # a section that there is not, around a setting that there is
+        key, near = f"{key}.{inner}", [inner]
+    listed = ", ".join(f"{above}{dot}{one}" for one in names)
+    remedy = f"did you mean {near[0]}?" if near else f"known {'are' if len(names) > 1 else 'is'} {listed}"
+    raise BadSettings(f"{key}: there is no such setting ({origin}); {remedy}")
+
+
+def _table(key: str, value: object, origin: str) -> Mapping[str, object]:
+    if value is None:  # a heading in YAML with nothing below it
+        return {}
+    if not isinstance(value, Mapping):
+        raise BadSettings(f"{key}: {value!r} is not a table of names and values ({origin}); change it or leave it out")
+    return {str(name): one for name, one in value.items()}
+
+
+# -- upstreams --------------------------------------------------------------------------------------------------------
+
+_UPSTREAM: Mapping[str, Reader] = {
+    "base_url": _url,
+    "dialect": _one_of(*DIALECTS),
+    "api_key": _text,
+    "api_key_env": _text,
+    "models": _names,
+    "quirks": _text,
+    "headers": _headers,
+    "timeout": _seconds,
+}
+_UPSTREAM_SECRETS = ("api_key", "headers")
+
+
+def _upstreams(given: _Given, environment: Mapping[str, str]) -> tuple[Upstream, ...]:
+    """A table of tables by name, or texts that are each `NAME=URL` or a URL alone."""
+    tables: dict[str, Mapping[str, object]] = {}
+    if isinstance(given.value, Mapping):
+        for name, table in _table(given.key, given.value, given.origin).items():
+            tables[name] = _table(f"{given.key}.{name}", table, given.origin)
+    else:
+        for text in cast(tuple[str, ...], _read(_addresses, given)):
+            name, equals, address = text.partition("=")
+            if not equals or "://" in name:
+                name, address = "", text
+            address = cast(str, _read(_url, _Given(given.name, given.key, address, given.origin)))
+            name = name or _name_of(address)
+            if name in tables:
+                raise BadSettings(f"{given.key}: two are called {name} ({given.origin}); tell them apart by NAME=URL")
+            tables[name] = {"base_url": address}
+    return tuple(_upstream(name, table, given, environment) for name, table in tables.items())
+
+
+def _upstream(name: str, table: Mapping[str, object], given: _Given, environment: Mapping[str, str]) -> Upstream:
+    key, origin = f"{given.key}.{name}", given.origin
+    if not re.fullmatch(r"[A-Za-z0-9][\w.-]*", name):
+        raise BadSettings(
+            f"{given.key}: {name!r} is not a name of letters, digits, '.', '_' and '-' ({origin}); change it"
+        )
+    values: dict[str, Any] = {}
+    for part, value in table.items():
+        if part not in _UPSTREAM:
+            _refuse(f"{key}.{part}", value, _UPSTREAM, origin)
+        one = _Given(given.name, f"{key}.{part}", value, origin)
+        values[part] = _read(_UPSTREAM[part], one, secret=part in _UPSTREAM_SECRETS)
+    if "base_url" not in values:
+        raise BadSettings(f"{key}.base_url: is missing ({origin}); say where it is, such as http://127.0.0.1:8000/v1")
+    if "api_key" in values and "api_key_env" in values:
+        raise BadSettings(f"{key}.api_key and {key}.api_key_env are both set ({origin}); leave one of them out")
+    values.setdefault("dialect", "openai" if _name_of(values["base_url"]) == "openai" else "chat")
+    variable = values.get("api_key_env") or f"{re.sub(r'[^A-Z0-9]', '_', name.upper())}_API_KEY"
+    values.setdefault("api_key", environment.get(variable) or None)
+    return Upstream(name=name, **values)
+
+
+def _name_of(address: str) -> str:
+    """What to call a server by its address: `groq` for api.groq.com, `local-8000` for this machine's port 8000."""
+    from urllib.parse import urlsplit
+
+    parts = urlsplit(address)
+    host = parts.hostname or ""
+    labels = [label for label in host.split(".") if label not in ("api", "www")]
+    if host in ("localhost", "::1") or host.startswith("127."):
+        host = "local"
+    elif len(labels) > 1 and not labels[-1].isdigit():
+        return labels[-2]
+    return re.sub(r"[^\w.]+", "-", f"{host}-{parts.port}" if parts.port else host).strip("-")
+
+
+# -- the layers -------------------------------------------------------------------------------------------------------
+
+
+def _from_flags(flags: Mapping[str, object]) -> Iterator[_Given]:
     for name, value in flags.items():
         if value is not None:
-            yield name, value, f"--{name.replace('_', '-')}"
+            yield _Given(name, name, value, _FLAGS.get(name) or f"--{name.replace('_', '-')}")
 
 
-def _from_environment(environment: Mapping[str, str]) -> Layer:
+def _from_environment(environment: Mapping[str, str]) -> Iterator[_Given]:
     for variable, value in sorted(environment.items()):
         if variable.startswith(PREFIX) and variable != f"{PREFIX}CONFIG":
-            yield variable.removeprefix(PREFIX).lower(), value, f"environment variable {variable}"
+            name = variable.removeprefix(PREFIX).lower()
+            yield _Given(name, name, value, f"environment variable {variable}")
 
 
-def _from_file(environment: Mapping[str, str]) -> Layer:
-    path = config_file(environment)
+def _from_file(environment: Mapping[str, str], named: str | None) -> Iterator[_Given]:
+    path = config_file(environment, named)
     if path is None:
         return
     for name, value in _parse(path).items():
-        yield str(name), value, str(path)
+        if name == "providers":
+            yield from _founding("providers", value, str(path))
+        else:
+            yield _Given(str(name), str(name), value, str(path))
 
 
-def config_file(environment: Mapping[str, str] | None = None) -> Path | None:
-    """The file that is read: the one BELLJAR_CONFIG names, or that of the user's configuration directory."""
+def _founding(key: str, value: object, origin: str) -> Iterator[_Given]:
+    """Follow the founding keys down."""
+    if key in _FOUNDING:
+        yield _Given(_FOUNDING[key], key, value, origin)
+        return
+    known = {one.removeprefix(f"{key}.").partition(".")[0]: None for one in _FOUNDING if one.startswith(f"{key}.")}
+    for name, inner in _table(key, value, origin).items():
+        if name not in known:
+            _refuse(f"{key}.{name}", None, known, origin)
+        yield from _founding(f"{key}.{name}", inner, origin)
+
+
+def config_file(environment: Mapping[str, str] | None = None, named: str | None = None) -> Path | None:
+    """The file that is read: the one that `--config` or BELLJAR_CONFIG names, or that of the user's own directory."""
     given = os.environ if environment is None else environment
-    named = given.get(f"{PREFIX}CONFIG")
+    origin, remedy = ("--config", "leave it out") if named else (f"{PREFIX}CONFIG", "unset the variable")
+    named = named or given.get(f"{PREFIX}CONFIG")
     if named:
         path = Path(os.path.expanduser(named))
         if not path.is_file():
-            raise BadSettings(
-                f"{PREFIX}CONFIG: there is no file {named!r}; name one that is there or unset the variable"
-            )
+            raise BadSettings(f"{origin}: there is no file {named!r}; name one that is there or {remedy}")
         return path
     home = _home(given, "XDG_CONFIG_HOME", ".config")
     if home is None:
@@ -250,15 +624,16 @@ def _parse(path: Path) -> Mapping[str, object]:
 
 
 def _parse_yaml(path: Path, text: str) -> object:
-    try:
-        import yaml
-    except ImportError:
-        raise BadSettings(f"config: {path} needs PyYAML; run: pip install pyyaml, or write a config.toml") from None
+    import yaml
+
     try:
         parsed = yaml.safe_load(text)
     except yaml.YAMLError as error:
         raise BadSettings(f"config: {path} is not YAML: {' '.join(str(error).split())}; mend or remove it") from None
     return {} if parsed is None else parsed
+
+
+# -- the environment --------------------------------------------------------------------------------------------------
 
 
 def _home(environment: Mapping[str, str], variable: str, fallback: str) -> Path | None:
@@ -270,11 +645,8 @@ def _home(environment: Mapping[str, str], variable: str, fallback: str) -> Path 
     return Path(home, fallback) if os.path.isabs(home) else None
 
 
-def _cache_home(environment: Mapping[str, str]) -> Path:
-    home = _home(environment, "XDG_CACHE_HOME", ".cache")
-    if home is None:  # as for a user without a name in a container; a guessable place under /tmp would be anybody's
-        raise BadSettings("cache_dir: this user has no home directory; set BELLJAR_CACHE_DIR to a directory of yours")
-    return home / "belljar"
+def _picked(environment: Mapping[str, str], pattern: re.Pattern[str]) -> Mapping[str, str]:
+    return MappingProxyType({name: value for name, value in environment.items() if pattern.fullmatch(name)})
 
 
 def variables(*names: str) -> dict[str, str]:

@@ -1,8 +1,14 @@
 """Drives the command as a user does: a process of its own, in a directory of its own."""
 
+import contextlib
+import json
 import os
 import subprocess
 import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +39,43 @@ ctypes.CDLL = refuse
 """Python as it looks on another platform: what Linux alone has is gone."""
 
 
+@dataclass(frozen=True)
+class Served:
+    """A gateway that listens, and what it said of itself."""
+
+    process: subprocess.Popen[str]
+    told: dict[str, Any]
+
+    @property
+    def url(self) -> str:
+        url: str = self.told["url"]
+        return url
+
+    def ask(self, path: str, data: bytes | None = None, **headers: str) -> tuple[int, Any]:
+        """Status and JSON of one request: POST with data, GET without."""
+        told = {"Content-Type": "application/json"} | {name.replace("_", "-"): one for name, one in headers.items()}
+        request = urllib.request.Request(self.url + path, data, told)
+        try:
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                return answer.status, json.loads(answer.read())
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, json.loads(error.read())
+
+    @contextlib.contextmanager
+    def stream(self, path: str, data: bytes) -> Iterator[Iterator[str]]:
+        """The lines of an answer as they come."""
+        request = urllib.request.Request(self.url + path, data, {"Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            yield (line.decode() for line in answer)
+
+    def end(self, number: int) -> tuple[int, str, str]:
+        """Send a signal; exit code and what else was printed."""
+        self.process.send_signal(number)
+        out, err = self.process.communicate(timeout=60)
+        return self.process.returncode, out, err
+
+
 class Command:
     """`belljar`, with nothing of the surroundings but what a test gives it."""
 
@@ -60,6 +103,32 @@ class Command:
         with self.start(*args, stdin=stdin) as process:
             out, err = process.communicate(text, timeout=100)
         return subprocess.CompletedProcess(args, process.returncode, out, err)
+
+    @contextlib.contextmanager
+    def script(self, code: str, *args: str) -> Iterator[subprocess.Popen[str]]:
+        """Python that is talked to while it runs; killed if it is still there at the end."""
+        pipe = subprocess.PIPE
+        command = [sys.executable, "-c", code, *args]
+        with subprocess.Popen(
+            command, cwd=self.directory, env=self.environment, text=True, stdin=pipe, stdout=pipe, stderr=pipe
+        ) as process:
+            try:
+                yield process
+            finally:
+                process.kill()
+
+    @contextlib.contextmanager
+    def serve(self, *args: str) -> Iterator[Served]:
+        """`belljar serve` on a port of its own, without looking for models; killed if it is still there at the end."""
+        self.environment.setdefault("BELLJAR_STATE_DIR", str(self.directory / "state"))
+        with self.start("serve", "--port", "0", "--json", "--no-discover", *args) as process:
+            try:
+                assert process.stdout is not None
+                line = process.stdout.readline()
+                assert line, process.communicate(timeout=60)[1]
+                yield Served(process, json.loads(line))
+            finally:
+                process.kill()
 
     def python(self, code: str, *args: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(

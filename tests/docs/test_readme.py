@@ -1,8 +1,10 @@
 """Every python and bash block of the README and the docs runs as it stands, as a user would run it.
 
-A block that cannot run says why in a comment before it: `<!-- not run: needs a key -->`.
+A block that cannot run says why in a comment before it: `<!-- not run: needs a key -->`. A block that calls the
+gateway at its usual address calls one that was started for it.
 """
 
+import json
 import os
 import re
 import subprocess
@@ -14,6 +16,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+ADDRESS = "http://127.0.0.1:8787"
 BLOCK = re.compile(
     r"(?P<skip><!-- not run: [^\n]+ -->\n+)?^```(?P<language>python|bash)\n(?P<code>.*?)^```$", re.M | re.S
 )
@@ -30,8 +33,23 @@ def blocks(page: Path) -> Iterator[tuple[str, str, str]]:
 BLOCKS = [pytest.param(language, code, id=name) for page in PAGES for name, language, code in blocks(page)]
 
 
+@pytest.fixture(scope="module")
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of `belljar serve`, on a port of its own."""
+    state = str(tmp_path_factory.mktemp("state"))
+    command = [sys.executable, "-m", "belljar.cli", "serve", "--port", "0", "--json", "--no-discover"]
+    with subprocess.Popen([*command, "--state-dir", state], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            yield json.loads(process.stdout.readline())["url"]
+        finally:
+            process.terminate()
+
+
 @pytest.mark.parametrize(("language", "code"), BLOCKS)
-def test_block(language: str, code: str, tmp_path: Path) -> None:
+def test_block(language: str, code: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    if ADDRESS in code:
+        code = code.replace(ADDRESS, request.getfixturevalue("gateway"))
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
     command = [sys.executable, "-c", code] if language == "python" else ["bash", "-euo", "pipefail", "-c", code]
     ran = subprocess.run(

@@ -1,6 +1,8 @@
 """Settings: four layers, each value with its origin, and every mistake named with its remedy."""
 
+import json
 import os
+import re
 import subprocess
 import sys
 from dataclasses import FrozenInstanceError, fields
@@ -9,8 +11,11 @@ from pathlib import Path
 import pytest
 
 from belljar import config
-from belljar.config import Settings
+from belljar.config import Settings, Upstream
 from belljar.errors import BadSettings
+
+CODE = "providers.code_interpreter"
+SET = f"{CODE}.settings"
 
 
 def load(tmp_path: Path, *, file: str | None = None, name: str = "config.toml", **variables: str) -> Settings:
@@ -88,16 +93,78 @@ def test_every_value_of_the_environment(tmp_path: Path) -> None:
     assert (settings.allow, settings.timeout, settings.requirements_size) == ((), None, 10 << 20)
 
 
+def test_the_gateways_defaults(tmp_path: Path) -> None:
+    settings = load(tmp_path)
+    assert (settings.host, settings.port, settings.state_dir) == ("127.0.0.1", 8787, tmp_path / ".local/state/belljar")
+    assert (settings.upstreams, settings.discover, settings.deadline, settings.max_turns) == ((), True, 1800.0, 50)
+    assert (settings.code_interpreter, settings.executor, settings.isolation) == (True, "belljar", "per_container")
+    assert (settings.container_memory, settings.container_minutes) == ("1g", 20)
+    assert (settings.sandbox_url, settings.sandbox_template) == (None, None)
+    assert (settings.sandbox_namespace, settings.claim_timeout) == ("default", 30.0)
+    assert (settings.largest_body, settings.largest_upload) == (64 << 20, 512 << 20)
+    assert (settings.page, settings.allowed_origins, settings.ping, settings.drain) == (True, (), 15.0, 10.0)
+    assert (settings.log_level, settings.log_format) == ("info", "text")
+    quotas = (settings.quota_requests, settings.quota_responses, settings.quota_sandboxes, settings.quota_bytes)
+    assert quotas == (None, None, None, None)
+
+
+def test_every_value_of_a_gateways_file(tmp_path: Path) -> None:
+    settings = load(
+        tmp_path,
+        name="config.yaml",
+        file="""
+host: 0.0.0.0
+port: 80
+state_dir: ~/s
+page: false
+allowed_origins: ["https://example.org", "http://localhost:3000"]
+largest_body: 10MB
+largest_upload: 1g
+ping: 500ms
+drain: 1.5
+log_level: debug
+log_format: json
+discover: false
+deadline: 1h
+max_turns: 3
+code_interpreter: false
+executor: provider
+isolation: per_call
+container_memory: 4g
+container_minutes: 5
+sandbox_url: http://sandbox:8080/
+sandbox_namespace: code
+claim_timeout: 5m
+quota_requests: 60
+quota_responses: 4
+quota_sandboxes: 8
+quota_bytes: 2 GiB
+""",
+    )
+    assert (settings.host, settings.port, settings.page) == ("0.0.0.0", 80, False)
+    assert settings.state_dir == Path(os.path.expanduser("~/s"))
+    assert settings.allowed_origins == ("https://example.org", "http://localhost:3000")
+    assert (settings.largest_body, settings.largest_upload) == (10 << 20, 1 << 30)
+    assert (settings.ping, settings.drain, settings.deadline, settings.claim_timeout) == (0.5, 1.5, 3600.0, 300.0)
+    assert (settings.log_level, settings.log_format, settings.discover) == ("debug", "json", False)
+    assert (settings.max_turns, settings.code_interpreter, settings.executor) == (3, False, "provider")
+    assert (settings.isolation, settings.container_memory, settings.container_minutes) == ("per_call", "4g", 5)
+    assert (settings.sandbox_url, settings.sandbox_namespace) == ("http://sandbox:8080", "code")
+    quotas = (settings.quota_requests, settings.quota_responses, settings.quota_sandboxes, settings.quota_bytes)
+    assert quotas == (60, 4, 8, 2 << 30)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("30s", 30.0), ("500ms", 0.5), ("5m", 300.0), ("2h", 7200.0), ("1.5", 1.5), (" 7 S ", 7.0)]
+)
+def test_times(tmp_path: Path, text: str, seconds: float) -> None:
+    assert load(tmp_path, BELLJAR_DEADLINE=text).deadline == seconds
+
+
 @pytest.mark.parametrize("name", ["config.yaml", "config.yml"])
-def test_yaml_where_it_can_be_read(tmp_path: Path, name: str) -> None:
+def test_yaml(tmp_path: Path, name: str) -> None:
     assert load(tmp_path, file="memory: 4g\nallow:\n  - polars\n", name=name).allow == ("polars",)
     assert load(tmp_path, file="", name=name).memory == "1g"
-
-
-def test_yaml_without_pyyaml_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "yaml", None)
-    with pytest.raises(BadSettings, match="needs PyYAML; run: pip install pyyaml, or write a "):
-        load(tmp_path, file="memory: 4g", name="config.yaml")
 
 
 def test_the_file_may_be_named(tmp_path: Path) -> None:
@@ -108,6 +175,17 @@ def test_the_file_may_be_named(tmp_path: Path) -> None:
         BadSettings, match="BELLJAR_CONFIG: there is no file '/nowhere'; name one that is there or unset"
     ):
         load(tmp_path, BELLJAR_CONFIG="/nowhere")
+
+
+def test_the_file_may_be_an_option(tmp_path: Path) -> None:
+    """Which counts more than the variable."""
+    (tmp_path / "one.toml").write_text("warm = 1")
+    (tmp_path / "two.yaml").write_text("warm: 2")
+    environment = {"HOME": str(tmp_path), "BELLJAR_CONFIG": str(tmp_path / "one.toml")}
+    settings = Settings.load(environment=environment, file=str(tmp_path / "two.yaml"))
+    assert (settings.warm, settings.origins["warm"]) == (2, str(tmp_path / "two.yaml"))
+    with pytest.raises(BadSettings, match="--config: there is no file '/nowhere'; name one that is there or leave it"):
+        Settings.load(environment=environment, file="/nowhere")
 
 
 def test_the_base_directories(tmp_path: Path) -> None:
@@ -122,14 +200,15 @@ def test_no_home_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os.path, "expanduser", lambda path: path)
     with pytest.raises(BadSettings, match="cache_dir: this user has no home directory; set BELLJAR_CACHE_DIR"):
         Settings.load(environment={})
-    assert Settings.load(environment={"BELLJAR_CACHE_DIR": "/c"}).cache_dir == Path("/c")
+    settings = Settings.load(environment={"BELLJAR_CACHE_DIR": "/c"})
+    assert (settings.cache_dir, settings.state_dir) == (Path("/c"), Path("/var/lib/belljar"))
 
 
 @pytest.mark.parametrize(
     ("variable", "value", "message"),
     [
         ("BELLJAR_MEMROY", "1g", r"memroy: there is no such setting \(.* BELLJAR_MEMROY\); did you mean memory\?"),
-        ("BELLJAR_ZZZ", "1", r"zzz: there is no such setting \(.* BELLJAR_ZZZ\); known are cache_dir, "),
+        ("BELLJAR_ZZZ", "1", r"zzz: there is no such setting \(.* BELLJAR_ZZZ\); known are host, "),
         ("BELLJAR_WARM", "-1", r"warm: '-1' is not a whole number, 0 or more \(environment variable .*\); change it"),
         ("BELLJAR_MAX_SANDBOXES", "0", "max_sandboxes: '0' is not a whole number, 1 or more"),
         ("BELLJAR_MAX_SANDBOXES", "1.5", "is not a whole number"),
@@ -141,6 +220,28 @@ def test_no_home_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
         ("BELLJAR_OFFLINE", "perhaps", "offline: 'perhaps' is not true or false"),
         ("BELLJAR_CACHE_DIR", "here", "cache_dir: 'here' is not an absolute path"),
         ("BELLJAR_INDEX", " ", "index: the value is not a text that is not empty"),
+        ("BELLJAR_PORT", "65536", "port: '65536' is not a whole number from 0 to 65535 "),
+        ("BELLJAR_PORT", "-1", "port: '-1' is not a whole number from 0 to 65535 "),
+        ("BELLJAR_HOST", "", "host: '' is not a text that is not empty"),
+        ("BELLJAR_STATE_DIR", "here", "state_dir: 'here' is not an absolute path"),
+        ("BELLJAR_PAGE", "maybe", "page: 'maybe' is not true or false"),
+        ("BELLJAR_ALLOWED_ORIGINS", "https://x/y", "allowed_origins: 'https://x/y' is not a list of origins such as "),
+        ("BELLJAR_ALLOWED_ORIGINS", "*", r"allowed_origins: '\*' is not a list of origins such as "),
+        ("BELLJAR_LARGEST_UPLOAD", "much", "largest_upload: 'much' is not a size"),
+        ("BELLJAR_PING", "0s", "ping: '0s' is not a number of seconds above 0"),
+        ("BELLJAR_DEADLINE", "30 parsecs", "deadline: '30 parsecs' is not a number of seconds above 0"),
+        ("BELLJAR_MAX_TURNS", "0", "max_turns: '0' is not a whole number, 1 or more"),
+        ("BELLJAR_LOG_LEVEL", "loud", "log_level: 'loud' is not one of debug, info, warning, error "),
+        ("BELLJAR_LOG_FORMAT", "xml", "log_format: 'xml' is not one of text, json "),
+        ("BELLJAR_EXECUTOR", "me", "executor: 'me' is not one of belljar, provider "),
+        ("BELLJAR_ISOLATION", "none", "isolation: 'none' is not one of per_container, per_call "),
+        ("BELLJAR_CONTAINER_MEMORY", "8g", "container_memory: '8g' is not one of 1g, 4g, 16g, 64g "),
+        ("BELLJAR_QUOTA_REQUESTS", "0", "quota_requests: '0' is not a whole number, 1 or more, or none "),
+        ("BELLJAR_QUOTA_BYTES", "0", "quota_bytes: '0' is not a size: .*, or none "),
+        ("BELLJAR_SANDBOX_URL", "ftp://x", "sandbox_url: 'ftp://x' is not an address such as .*, or none "),
+        ("BELLJAR_PROVIDERS", "x", "providers: there is no such setting"),
+        ("BELLJAR_MAX-TURNS", "3", "max-turns: there is no such setting .*; did you mean max_turns"),
+        ("BELLJAR_PROVIDER_VARIABLES", "x", "provider_variables: there is no such setting"),
         ("BELLJAR_FETCH_VARIABLES", "x", "fetch_variables: there is no such setting"),
     ],
 )  # fmt: skip
@@ -154,7 +255,9 @@ def test_mistakes_in_the_environment(tmp_path: Path, variable: str, value: str, 
     [
         ("warm = true", r"warm: True is not a whole number, 0 or more \(.*config\.toml\); change it or leave it out"),
         ('find_links = [1]', r"find_links: \[1\] is not a list of texts"),
-        ("[sandbox]\nmemory = '1g'", r"sandbox: there is no such setting \(.*config\.toml\)"),
+        ("[sandbox]\nmemory = '1g'", r"^sandbox\.memory: there is no such setting \(.*\); did you mean memory\?$"),
+        ("[server]\nread_timeout = 3", r"^server: there is no such setting \(.*config\.toml\); known are host, port, "),
+        ("[upstream.x]\nbase_url = 'http://x'", r"^upstream: there is no such setting .*; did you mean upstreams\?$"),
         ("memory = ", r"config: .*config\.toml cannot be read: .*; mend or remove it"),
         ("index = 3", "index: the value is not a text"),
         ("cache_dir = 3", "cache_dir: 3 is not a text"),
@@ -178,6 +281,262 @@ def test_two_files_are_one_too_many(tmp_path: Path) -> None:
         load(tmp_path, file="")
 
 
+# -- the founding keys -----------------------------------------------------------------------------------------------
+
+
+def test_a_provider_is_configured_as_the_founding_documents_do(tmp_path: Path) -> None:
+    file = """
+providers:
+  code_interpreter:
+    enabled: true
+    settings:
+      sandbox_template: python
+      sandbox_namespace: code
+      execution_timeout: 90s
+      claim_timeout: 15
+"""
+    settings = load(tmp_path, file=file, name="config.yaml")
+    assert (settings.code_interpreter, settings.sandbox_template, settings.sandbox_url) == (True, "python", None)
+    assert (settings.sandbox_namespace, settings.timeout, settings.claim_timeout) == ("code", 90.0, 15.0)
+    path = tmp_path / ".config/belljar/config.yaml"
+    assert settings.origins["timeout"] == f"{SET}.execution_timeout in {path}"
+    assert load(tmp_path, BELLJAR_TIMEOUT="7").timeout == 7.0
+    toml = f"[{SET}]\nsandbox_url = 'http://127.0.0.1:8080'"
+    path.unlink()
+    assert load(tmp_path, file=toml).sandbox_url == "http://127.0.0.1:8080"
+
+
+@pytest.mark.parametrize(
+    "file", ["providers:", "providers:\n  code_interpreter:", "providers:\n  code_interpreter:\n    settings:"]
+)
+def test_headings_with_nothing_below(tmp_path: Path, file: str) -> None:
+    assert load(tmp_path, file=file, name="config.yaml").code_interpreter is True
+
+
+def test_a_provider_may_be_switched_off(tmp_path: Path) -> None:
+    assert load(tmp_path, file=f"[{CODE}]\nenabled = false").code_interpreter is False
+
+
+@pytest.mark.parametrize(
+    ("file", "message"),
+    [
+        (f"[{SET}]\nsandbox_url = 'http://x'\nsandbox_template = 'y'",
+         rf"^{SET}\.sandbox_url and {SET}\.sandbox_template are both set \(.*config\.toml\); leave one of them out$"),
+        (f"sandbox_url = 'http://x'\n[{SET}]\nsandbox_template = 'y'",
+         rf"^sandbox_url and {SET}\.sandbox_template are both set"),
+        (f"timeout = 3\n[{SET}]\nexecution_timeout = 4",
+         rf"^timeout and {SET}\.execution_timeout are one setting \(.*config\.toml\); keep one of them$"),
+        (f"[{SET}]\nexecution_timeout = 'soon'",
+         rf"^{SET}\.execution_timeout: 'soon' is not a number of seconds above 0, or none \(.*toml\); change it"),
+        (f"[{SET}]\nexecution_timeuot = 3",
+         rf"^{SET}\.execution_timeuot: there is no such setting \(.*\); did you mean {SET}\.execution_timeout\?$"),
+        (f"[{CODE}]\nenabeld = true", rf"^{CODE}\.enabeld: .*; did you mean {CODE}\.enabled\?$"),
+        (f"[{CODE}]\nenabled = 'perhaps'", rf"^{CODE}\.enabled: 'perhaps' is not true or false"),
+        (f"[{CODE}]\nzzz = 1", rf"^{CODE}\.zzz: there is no such setting .*; known are {CODE}\.enabled, {SET}$"),
+        ("[providers.file_search]\nenabled = true",
+         rf"^providers\.file_search: there is no such setting \(.*\); known is {CODE}$"),
+        ("[providers.code_interpeter]\nenabled = true",
+         rf"^providers\.code_interpeter: there is no such setting \(.*\); did you mean {CODE}\?$"),
+        ("providers = 3", r"^providers: 3 is not a table of names and values \(.*config\.toml\)"),
+        (f"[{CODE}]\nsettings = []", rf"^{SET}: \[\] is not a table of names and values"),
+    ],
+)  # fmt: skip
+def test_mistakes_in_a_provider(tmp_path: Path, file: str, message: str) -> None:
+    with pytest.raises(BadSettings, match=message.replace("providers.code", r"providers\.code")):
+        load(tmp_path, file=file)
+
+
+def test_both_kinds_of_sandbox_from_two_layers(tmp_path: Path) -> None:
+    file = f"[{SET}]\nsandbox_template = 'y'"
+    with pytest.raises(BadSettings, match=r"sandbox_url and .*sandbox_template are both set \(.*SANDBOX_URL; .*toml\)"):
+        load(tmp_path, file=file, BELLJAR_SANDBOX_URL="http://x")
+    assert load(tmp_path, BELLJAR_SANDBOX_URL="http://x", BELLJAR_SANDBOX_TEMPLATE="none").sandbox_template is None
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "message"),
+    [
+        ("BELLJAR_SANDBOX_URL", "http://x", "^sandbox_url: sandboxes from a sandbox server are not available in this "),
+        ("BELLJAR_SANDBOX_TEMPLATE", "x", "^sandbox_template: sandboxes from Kubernetes are not available in this "),
+    ],
+)
+def test_sandboxes_that_come_later_are_never_the_jail(tmp_path: Path, variable: str, value: str, message: str) -> None:
+    settings = load(tmp_path, **{variable: value})
+    with pytest.raises(BadSettings, match=message + rf"version \(environment variable {variable}\); leave it out"):
+        settings.check_gateway()
+    load(tmp_path, **{variable: value}, BELLJAR_CODE_INTERPRETER="off").check_gateway()
+    load(tmp_path).check_gateway()
+
+
+# -- upstreams -------------------------------------------------------------------------------------------------------
+
+
+def test_upstreams_of_a_file(tmp_path: Path) -> None:
+    file = """
+upstreams:
+  vllm:
+    base_url: http://gpu:8000/v1/
+    api_key_env: MY_KEY
+    models: [qwen3-*, llama]
+    quirks: qwen
+    headers: {X-Team: data}
+    timeout: 30s
+  openai:
+    base_url: https://api.openai.com/v1
+    api_key: sk-secret
+"""
+    settings = load(tmp_path, file=file, name="config.yaml", MY_KEY="k-secret", OPENAI_API_KEY="another")
+    vllm, openai = settings.upstreams
+    assert vllm == Upstream(
+        name="vllm",
+        base_url="http://gpu:8000/v1",
+        dialect="chat",
+        api_key="k-secret",
+        api_key_env="MY_KEY",
+        models=("qwen3-*", "llama"),
+        quirks="qwen",
+        headers={"X-Team": "data"},
+        timeout=30.0,
+    )
+    assert openai == Upstream(
+        name="openai", base_url="https://api.openai.com/v1", dialect="openai", api_key="sk-secret"
+    )
+    assert "secret" not in repr(settings)
+    settings.check_gateway()
+
+
+def test_a_key_that_is_not_in_the_environment(tmp_path: Path) -> None:
+    """Only a gateway needs it: `belljar run` reads the same file."""
+    settings = load(tmp_path, file="[upstreams.vllm]\nbase_url = 'http://gpu'\napi_key_env = 'MY_KEY'")
+    with pytest.raises(
+        BadSettings, match=r"^upstreams\.vllm\.api_key_env: MY_KEY is not set in the environment; set it"
+    ):
+        settings.check_gateway()
+
+
+@pytest.mark.parametrize(
+    ("text", "upstreams"),
+    [
+        ("http://127.0.0.1:8000/v1", [("local-8000", "http://127.0.0.1:8000/v1", "chat", None)]),
+        ("http://localhost:1234/v1/", [("local-1234", "http://localhost:1234/v1", "chat", None)]),
+        ("http://[::1]:1/v1", [("local-1", "http://[::1]:1/v1", "chat", None)]),
+        ("http://gpu", [("gpu", "http://gpu", "chat", None)]),
+        ("http://10.0.0.5:80", [("10.0.0.5-80", "http://10.0.0.5:80", "chat", None)]),
+        ("https://api.openai.com/v1", [("openai", "https://api.openai.com/v1", "openai", "sk-1")]),
+        ("https://api.groq.com/openai/v1", [("groq", "https://api.groq.com/openai/v1", "chat", "gsk-1")]),
+        ("my-llm=https://api.x.ai/v1", [("my-llm", "https://api.x.ai/v1", "chat", "mine")]),
+        ("a=http://a:1, b=http://a:2 http://a:3",
+         [("a", "http://a:1", "chat", None), ("b", "http://a:2", "chat", None), ("a-3", "http://a:3", "chat", None)]),
+        ("", []),
+    ],
+)  # fmt: skip
+def test_upstreams_as_texts(tmp_path: Path, text: str, upstreams: list[object]) -> None:
+    keys = {"OPENAI_API_KEY": "sk-1", "GROQ_API_KEY": "gsk-1", "MY_LLM_API_KEY": "mine"}
+    for settings in (
+        load(tmp_path, BELLJAR_UPSTREAMS=text, **keys),
+        Settings.load(environment={"HOME": str(tmp_path), **keys}, flags={"upstreams": text.replace(",", "").split()}),
+    ):
+        found = [(one.name, one.base_url, one.dialect, one.api_key) for one in settings.upstreams]
+        assert found == upstreams
+
+
+@pytest.mark.parametrize(
+    ("file", "message"),
+    [
+        ("upstreams = 3", r"^upstreams: the value is not a table by name, or a list of NAME=URL \(.*config\.toml\)"),
+        ("upstreams.x = 3", r"^upstreams\.x: 3 is not a table of names and values"),
+        ("[upstreams.x]\nmodels = []", r"^upstreams\.x\.base_url: is missing \(.*\); say where it is, such as http"),
+        ("[upstreams.x]\nbase_ulr = 'http://x'",
+         r"^upstreams\.x\.base_ulr: there is no such setting \(.*\); did you mean upstreams\.x\.base_url\?$"),
+        ("[upstreams.x]\nbase_url = 'x'", r"^upstreams\.x\.base_url: 'x' is not an address such as "),
+        ("[upstreams.x]\nbase_url = 'http://x:y'", r"^upstreams\.x\.base_url: 'http://x:y' is not an address such as "),
+        ("[upstreams.x]\nbase_url = 'http://x?a=b'", r"^upstreams\.x\.base_url: .* is not an address such as "),
+        ("[upstreams.x]\nbase_url = 'http://u:secret@x'", r"^upstreams\.x\.base_url: the value is not an address "),
+        ("[upstreams.x]\nbase_url = 'http://x'\ndialect = 'latin'",
+         r"^upstreams\.x\.dialect: 'latin' is not one of chat, openai"),
+        ("[upstreams.x]\nbase_url = 'http://x'\napi_key = 3", r"^upstreams\.x\.api_key: the value is not a text"),
+        ("[upstreams.x]\nbase_url = 'http://x'\nheaders = {Authorization = 3}",
+         r"^upstreams\.x\.headers: the value is not a table of header names and texts"),
+        ("[upstreams.x]\nbase_url = 'http://x'\ntimeout = -1", r"^upstreams\.x\.timeout: -1 is not a number of "),
+        ("[upstreams.x]\nbase_url = 'http://x'\nmodels = 3", r"^upstreams\.x\.models: 3 is not a list of texts"),
+        ("[upstreams.x]\nbase_url = 'http://x'\napi_key = 'a'\napi_key_env = 'B'",
+         r"^upstreams\.x\.api_key and upstreams\.x\.api_key_env are both set"),
+        ("[upstreams.'x/y']\nbase_url = 'http://x'", r"^upstreams: 'x/y' is not a name of letters, digits"),
+    ],
+)  # fmt: skip
+def test_mistakes_in_upstreams(tmp_path: Path, file: str, message: str) -> None:
+    with pytest.raises(BadSettings, match=message) as caught:
+        load(tmp_path, file=file)
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("localhost:8000", "^upstreams: 'localhost:8000' is not an address such as .*UPSTREAMS"),
+        ("x=ftp://y", "^upstreams: 'ftp://y' is not an address such as "),
+        ("http://u:secret@x", "^upstreams: the value is not an address without a name and password"),
+        ("http://a.b http://c.a.b", r"^upstreams: two are called a \(.*\); tell them apart by NAME=URL$"),
+        ("x/y=http://x", "^upstreams: 'x/y' is not a name of letters"),
+    ],
+)
+def test_mistakes_in_upstreams_as_texts(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(BadSettings, match=message) as caught:
+        load(tmp_path, BELLJAR_UPSTREAMS=text)
+    assert "secret" not in str(caught.value)
+
+
+def test_options_are_called_by_their_names(tmp_path: Path) -> None:
+    flags = {"upstreams": ["http://x"], "discover": False, "page": False, "log_format": "json"}
+    settings = Settings.load(environment={"HOME": str(tmp_path)}, flags=flags)
+    assert dict(settings.origins) == {
+        "upstreams": "--upstream",
+        "discover": "--no-discover",
+        "page": "--no-page",
+        "log_format": "--log-format",
+    }
+
+
+# -- what is shown ---------------------------------------------------------------------------------------------------
+
+
+def test_settings_are_shown_without_their_secrets(tmp_path: Path) -> None:
+    file = """
+index = "https://u:secret@x"
+[upstreams.x]
+base_url = "http://x"
+api_key = "secret"
+headers = {Authorization = "secret"}
+"""
+    shown = {one.name: one for one in load(tmp_path, file=file, BELLJAR_WARM="3").shown()}
+    assert "secret" not in json.dumps([one.value for one in shown.values()])
+    assert list(shown) == list(config._READERS)
+    assert (shown["index"].value, shown["exclude_newer"].value) == (config.HIDDEN, None)
+    assert (shown["warm"].value, shown["warm"].origin) == (3, "environment variable BELLJAR_WARM")
+    assert (shown["port"].value, shown["port"].origin) == (8787, "default")
+    assert shown["upstreams"].value == [
+        {
+            "name": "x",
+            "base_url": "http://x",
+            "dialect": "chat",
+            "api_key": config.HIDDEN,
+            "api_key_env": None,
+            "models": [],
+            "quirks": None,
+            "headers": {"Authorization": config.HIDDEN},
+            "timeout": 600.0,
+        }
+    ]
+
+
+def test_what_discovering_may_see(tmp_path: Path) -> None:
+    passed = {"OPENAI_API_KEY": "secret", "OPENAI_BASE_URL": "http://x"}
+    settings = load(tmp_path, **passed, AWS_SECRET_ACCESS_KEY="s", _API_KEY="s", NOT_A_KEY="s")
+    assert dict(settings.provider_variables) == passed
+    assert "secret" not in repr(settings)
+    assert "secret" not in json.dumps([one.value for one in settings.shown()])
+
+
 def test_what_fetching_may_see(tmp_path: Path) -> None:
     passed = {
         "PATH": "/bin", "SSL_CERT_FILE": "/c.pem", "SSL_CERT_DIR": "/c", "HTTPS_PROXY": "http://p", "NO_PROXY": "x",
@@ -196,8 +555,27 @@ def test_settings_do_not_change(tmp_path: Path) -> None:
         settings.origins["warm"] = "me"  # type: ignore[index]
 
 
+def test_the_table_in_the_docs_is_complete_and_right(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = Path(__file__).parents[2] / "docs/config.md"
+    rows = re.findall(r"^\| `(\w+)` \| .+ \| (?:`(.+)`)? \|$", page.read_text(), re.M)
+    assert [name for name, _ in rows] == list(config._READERS)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    settings = load(tmp_path)
+    for name, default in rows:
+        expected = getattr(settings, name)
+        assert (config._READERS[name](default) == expected) if default else expected in (None, ()), name
+    founding = re.findall(r"^\| (providers\.\S+) \| `(\w+)` \|$", page.read_text(), re.M)
+    assert dict(founding) == config._FOUNDING
+    parts = re.findall(r"^\| (\w+(?:, \w+)*) \| .+ \| .+ \|$", page.read_text().split("## Upstreams")[1], re.M)
+    assert {part for cell in parts for part in cell.split(", ")} - {"key"} == {*config._UPSTREAM}
+
+
 def test_every_setting_has_a_reader() -> None:
-    assert {one.name for one in fields(Settings)} - {*config._READERS} == {"fetch_variables", "origins"}
+    assert {one.name for one in fields(Settings)} - {*config._READERS} == {
+        "fetch_variables",
+        "provider_variables",
+        "origins",
+    }
 
 
 def test_variables_are_those_that_are_set(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,8 +13,8 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, BinaryIO
 
-from belljar.config import Settings
-from belljar.errors import BadSettings, InvalidRequest, NotFound
+from belljar.cli.given import load_settings
+from belljar.errors import InvalidRequest, NotFound
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
@@ -92,7 +92,7 @@ class Input:
 
 
 def main(args: argparse.Namespace) -> int:
-    settings = _settings({"timeout": args.timeout, "memory": args.memory})
+    settings = load_settings({"timeout": args.timeout, "memory": args.memory})
     code, script = read_code(args.script, args.code)
     with ExitStack() as stack:
         inputs = [(one.name, stack.enter_context(_open(one))) for one in parse_files(args.files)]
@@ -121,15 +121,6 @@ def main(args: argparse.Namespace) -> int:
             for name, file in inputs:
                 box.files.write(name, file)
             return _run(box, code, Reporter(box.files, out=args.out, script=script, as_json=args.json))
-
-
-def _settings(flags: dict[str, object]) -> Settings:
-    """A wrong flag is the caller's fault, a wrong file or variable the operator's."""
-    Settings.load()
-    try:
-        return Settings.load(flags=flags)
-    except BadSettings as error:
-        raise InvalidRequest(str(error)) from None
 
 
 def _run(box: Sandbox, code: str, reporter: Reporter) -> int:

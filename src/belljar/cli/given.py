@@ -1,0 +1,29 @@
+"""The settings as a command is given them: its flags over the environment, over the file."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Mapping
+
+from belljar.config import Settings
+from belljar.errors import BadSettings, InvalidRequest
+
+
+def load_settings(flags: Mapping[str, object], *, file: str | None = None) -> Settings:
+    """A wrong flag is the caller's fault, a wrong file or variable the operator's."""
+    Settings.load(file=file)
+    try:
+        return Settings.load(flags=flags, file=file)
+    except BadSettings as error:
+        raise InvalidRequest(str(error)) from None
+
+
+def add_config(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--config", metavar="FILE", help="the settings file, in place of the user's own")
+
+
+def add_state(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--state-dir", type=os.path.abspath, metavar="DIR", help="the database and the files (~/.local/state/belljar)"
+    )

@@ -1,0 +1,130 @@
+"""`belljar serve`: the gateway, from its settings to a banner, until it is told to stop."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Literal, cast
+
+from belljar import __version__
+from belljar.cli import given
+
+if TYPE_CHECKING:
+    from argparse import _SubParsersAction
+
+    from belljar.config import Settings
+    from belljar.gateway.app import Started
+    from belljar.gateway.server.log import Journal
+
+_MODELS = 6
+"""Models of an upstream that the banner names."""
+
+_EXAMPLES = """\
+examples:
+  belljar serve
+  belljar serve --port 9000 --upstream vllm=http://127.0.0.1:8000/v1
+  belljar serve --host 0.0.0.0        # beyond this machine: make a key first, belljar keys add NAME
+  belljar serve --config /etc/belljar.yaml --log-format json
+
+Then, with any client of OpenAI's API:
+  OpenAI(base_url="http://127.0.0.1:8787/v1", api_key="none")
+
+exit codes:
+  0    it was told to stop, by Ctrl-C or SIGTERM, and did
+  130  it was told twice, and did not wait for what ran
+  2    the port is taken, or it would listen to others without a key
+  3    a setting is wrong, or this host cannot confine code
+"""
+
+
+def configure(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser(
+        "serve",
+        help="serve OpenAI's Responses API with this code interpreter",
+        description="Serve OpenAI's Responses, Containers and Files API: any model behind it, code in the jail.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--host", metavar="ADDRESS", help="where to listen (127.0.0.1)")
+    parser.add_argument("--port", metavar="N", help="the port, or 0 for any that is free (8787)")
+    parser.add_argument(
+        "--upstream",
+        dest="upstreams",
+        action="append",
+        metavar="[NAME=]URL",
+        help="a model server, such as http://127.0.0.1:8000/v1; may be repeated",
+    )
+    parser.add_argument("--no-discover", dest="discover", action="store_const", const=False, help="look for no models")
+    given.add_config(parser)
+    given.add_state(parser)
+    parser.add_argument("--timeout", metavar="S", help="seconds of one cell, or none (60)")
+    parser.add_argument("--isolation", metavar="KIND", help="a sandbox for each: per_container (default) or per_call")
+    parser.add_argument("--max-sandboxes", metavar="N", help="sandboxes alive at once (256)")
+    parser.add_argument("--warm", metavar="N", help="sandboxes kept ready (2)")
+    parser.add_argument("--no-page", dest="page", action="store_const", const=False, help="serve no page at /")
+    parser.add_argument("--log-level", metavar="LEVEL", help="debug, info, warning or error (info)")
+    parser.add_argument("--log-format", metavar="FORMAT", help="text or json (text)")
+    parser.add_argument("--json", action="store_true", help="one JSON line in place of the banner")
+    parser.set_defaults(main=main)
+
+
+_FLAGS = (
+    "host", "port", "upstreams", "discover", "state_dir", "timeout", "isolation", "max_sandboxes", "warm", "page",
+    "log_level", "log_format",
+)  # fmt: skip
+
+
+def main(args: argparse.Namespace) -> int:
+    settings = given.load_settings({name: getattr(args, name) for name in _FLAGS}, file=args.config)
+    settings.check_gateway()
+    if settings.code_interpreter:
+        from belljar.sandbox.local.probe import check_platform
+
+        check_platform()
+    import asyncio
+
+    import uvloop
+
+    from belljar.gateway.server import log
+
+    journal = log.set_up(sys.stderr, level=settings.log_level, form=cast(Literal["text", "json"], settings.log_format))
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(_serve(settings, journal, as_json=args.json))
+    return 0
+
+
+async def _serve(settings: Settings, journal: Journal, *, as_json: bool) -> None:
+    from belljar.cli.door import listen
+
+    with listen(settings.host, settings.port) as door:
+        from belljar.gateway.app import build
+
+        async with build(settings, journal=journal) as gateway:
+            await gateway.serve(door, lambda started: _announce(started, as_json=as_json))
+    if not as_json:
+        print("stopped", file=sys.stderr)
+
+
+def _announce(started: Started, *, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps({**asdict(started), "version": __version__, "pid": os.getpid()}), flush=True)
+        return
+    keys = "none needed on this machine" if started.keys is None else f"{started.keys}; every request needs one"
+    rows = [("API", f"{started.url}/v1")]
+    rows += [("page", started.page)] if started.page else []
+    rows += [("models" * (number == 0), _listed(*one)) for number, one in enumerate(started.models.items())]
+    rows += [("isolation", started.isolation), ("keys", keys), ("data", started.state_dir)]
+    print(f"belljar {__version__}\n")
+    for name, text in rows:
+        print(f"  {name:<10} {text}")
+    print("\nCtrl-C stops it.", flush=True)
+
+
+def _listed(upstream: str, models: Sequence[str]) -> str:
+    more = f" and {len(models) - _MODELS} more" if len(models) > _MODELS else ""
+    return f"{upstream}: {', '.join(models[:_MODELS]) or 'no list yet'}{more}"

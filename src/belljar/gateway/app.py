@@ -1,0 +1,391 @@
+"""The composition root: settings in, a gateway that runs out. Starts and ends everything that it is made of."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import socket
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from dataclasses import dataclass, replace
+from ipaddress import ip_address
+from types import TracebackType
+from typing import TYPE_CHECKING, Literal, Self, cast
+
+import uvicorn
+
+from belljar.config import Settings, Upstream
+from belljar.errors import CannotConfine, InvalidRequest, Refused
+from belljar.gateway.containers import Containers, Policy
+from belljar.gateway.engine.conversations import Conversations
+from belljar.gateway.engine.loop import Options as EngineOptions
+from belljar.gateway.engine.loop import Rooms
+from belljar.gateway.engine.sealing import Sealer
+from belljar.gateway.engine.service import Engine
+from belljar.gateway.interpreter import Interpreter
+from belljar.gateway.server import run
+from belljar.gateway.server.app import GatewayApp
+from belljar.gateway.server.audit import Audit
+from belljar.gateway.server.log import Journal
+from belljar.gateway.server.metrics import Metrics
+from belljar.gateway.server.options import Options as ServerOptions
+from belljar.gateway.server.options import Quota
+from belljar.gateway.server.ports import Services
+from belljar.gateway.store.base import Blobs, Records
+from belljar.gateway.store.keys import Keyring
+from belljar.gateway.store.opening import open_store
+from belljar.gateway.upstream import builtin
+from belljar.gateway.upstream.discovery import discover
+from belljar.gateway.upstream.models import Models
+from belljar.gateway.upstream.transport import Transport
+from belljar.sandbox.asking import make_spec
+from belljar.sandbox.base import Sandbox, Spec
+from belljar.sandbox.default import options as source_options
+from belljar.sandbox.local import diagnosis
+from belljar.sandbox.local.probe import Report, probe
+
+if TYPE_CHECKING:
+    from belljar.sandbox.local.source import LocalSource
+    from belljar.sandbox.packages import Installed
+
+_SWEEP = 30.0
+"""Seconds between two looks for containers that expired."""
+_CLEAN = 3600.0
+"""Seconds between two looks for files that expired and bytes that nobody names."""
+_LISTS = 1.0
+"""Seconds that the first lists of models may hold up the banner."""
+_log = logging.getLogger("belljar.gateway")
+
+
+def build(settings: Settings, *, journal: Journal = lambda answered: None) -> Gateway:
+    """A gateway as the settings want it; entering it starts it. `journal` gets a line for each request."""
+    return Gateway(settings, journal)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Started:
+    """What there is to say of a gateway that listens."""
+
+    url: str
+    page: str | None
+    models: Mapping[str, Sequence[str]]
+    """By upstream, ours first; none where an upstream has not told yet."""
+    isolation: str
+    keys: int | None
+    """How many are good; None where none are asked for."""
+    state_dir: str
+
+
+class Gateway:
+    """Everything one gateway is made of. `app` is the ASGI application, `serve` puts it behind a socket."""
+
+    app: GatewayApp
+
+    def __init__(self, settings: Settings, journal: Journal) -> None:
+        self._settings = settings
+        self._journal = journal
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self._start()
+        except BaseException:
+            await self._stack.aclose()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._stack.aclose()
+
+    # -- starting -----------------------------------------------------------------------------------------------------
+
+    async def _start(self) -> None:
+        settings, stack = self._settings, self._stack
+        settings.check_gateway()
+        records, blobs = open_store(settings.state_dir)
+        stack.push_async_callback(records.close)
+        keys = await self._keyring(records)
+        self._report = await self._examine()
+        source = self._make_source()
+        stack.push_async_callback(source.close)
+        # The jail starts and imports the data stack, which takes seconds, while requests already come in.
+        self._preparing = asyncio.create_task(asyncio.to_thread(source.prepare, Spec()))
+        stack.push_async_callback(_settle, self._preparing)
+        policy = _policy(settings)
+        containers = Containers(records, blobs, source, policy)
+        stack.push_async_callback(containers.close)
+        self._upstreams = (*settings.upstreams, *await self._discover())
+        transport = Transport()
+        stack.push_async_callback(transport.close)
+        self._models = Models(self._upstreams, transport)
+        stack.push_async_callback(self._models.close)
+        metrics = Metrics()
+        self._engine = Engine(
+            Rooms(
+                records=records,
+                blobs=blobs,
+                containers=containers,
+                interpreter=Interpreter(containers, policy, lambda: source.packages),
+                models=self._models,
+                sealer=Sealer(records),
+                options=_engine_options(settings),
+                observe=Audit(metrics),
+            )
+        )
+        stack.push_async_callback(self._engine.close)
+        if lost := await self._engine.recover():
+            _log.warning("%d responses were cut off when the gateway last ended", lost)
+        services = Services(
+            engine=self._engine,
+            conversations=Conversations(records),
+            containers=containers,
+            models=self._models,
+            records=records,
+            blobs=blobs,
+            health=self,
+            keys=keys,
+        )
+        self.app = GatewayApp(services, _server_options(settings), metrics=metrics, journal=self._journal)
+        self._every(_SWEEP, containers.sweep)
+        self._every(_CLEAN, lambda: _clean(records, blobs))
+
+    async def _keyring(self, records: Records) -> Keyring | None:
+        """None where nobody else can reach us and there has never been a key: the last one revoked opens no door."""
+        made = await records.keys()
+        good = sum(key.revoked_at is None for key in made)
+        if not good and not is_loopback(self._settings.host):
+            raise InvalidRequest(
+                f"host: {self._settings.host} is open to others, and there is no key. Make one: belljar keys add NAME; "
+                "or listen to this machine only: --host 127.0.0.1",
+                param="host",
+            )
+        self._good_keys = good if made else None
+        return Keyring(records) if made else None
+
+    async def _examine(self) -> Report | None:
+        """What this host enforces; `CannotConfine` with the remedy if that is not enough."""
+        if not self._settings.code_interpreter:
+            return None
+        report = await asyncio.to_thread(probe)
+        if report.missing:
+            raise CannotConfine(diagnosis.complaint(report))
+        return report
+
+    async def _discover(self) -> list[Upstream]:
+        settings = self._settings
+        return await discover(settings.provider_variables, settings.upstreams) if settings.discover else []
+
+    def _make_source(self) -> LocalSource | _Off:
+        settings = self._settings
+        if not settings.code_interpreter:
+            return _Off()
+        wanted = source_options(settings)
+        from belljar.sandbox.local.source import LocalSource
+
+        return LocalSource(replace(wanted, warm_spec=make_spec(memory=settings.container_memory)))
+
+    def _every(self, seconds: float, act: Callable[[], Awaitable[object]]) -> None:
+        """Until the gateway ends; a failure is logged, and the next time is another try."""
+
+        async def repeat() -> None:
+            while True:
+                await asyncio.sleep(seconds)
+                try:
+                    await act()
+                except Exception:  # noqa: BLE001 - the last door of a background task
+                    _log.exception("housekeeping failed")
+
+        self._stack.push_async_callback(_cancel, asyncio.create_task(repeat()))
+
+    # -- running ------------------------------------------------------------------------------------------------------
+
+    async def problems(self) -> list[str]:
+        """Why no request should come here now."""
+        if not self._preparing.done():
+            return ["the sandbox is starting"]
+        error = self._preparing.exception()
+        return [f"the sandbox did not start: {error}"] if error else []
+
+    async def serve(self, door: socket.socket, announce: Callable[[Started], None]) -> None:
+        """Answer at this socket until told to stop by SIGINT or SIGTERM, or until the jail turns out not to start."""
+        settings = self._settings
+        server = _Server(
+            run.config(self.app, settings.host, settings.port, largest_body=settings.largest_body, drain=settings.drain)
+        )
+        with _signals(server.stop):
+            serving = asyncio.create_task(server.serve(sockets=[door]))
+            try:
+                await asyncio.wait({serving, server.listening}, return_when=asyncio.FIRST_COMPLETED)
+                if not serving.done():
+                    announce(await self._started(door))
+                    await asyncio.wait({serving, self._preparing}, return_when=asyncio.FIRST_COMPLETED)
+                    if self._preparing.done():
+                        self._preparing.result()
+                await asyncio.shield(serving)
+            finally:
+                server.stop()
+                await serving
+                await self._engine.close(server.time_left)
+
+    async def _started(self, door: socket.socket) -> Started:
+        settings = self._settings
+        models: dict[str, list[str]] = {name: [] for name in (builtin.NAME, *(one.name for one in self._upstreams))}
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_LISTS):
+                for info in await self._models.list():
+                    models[info.owned_by].append(info.id)
+        url = f"http://{_shown(settings.host)}:{door.getsockname()[1]}"
+        return Started(
+            url=url,
+            page=f"{url}/" if settings.page else None,
+            models=models,
+            isolation=_isolation(self._report),
+            keys=self._good_keys,
+            state_dir=str(settings.state_dir),
+        )
+
+
+class _Server(uvicorn.Server):
+    """uvicorn's, which leaves signals to us, says when it listens, and knows how long it may still take."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.listening: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._stop_by: float | None = None
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.listening.set_result(None)
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+    def stop(self) -> None:
+        """Take no more connections, let what runs finish as long as it may."""
+        if self._stop_by is None:
+            self._stop_by = time.monotonic() + (self.config.timeout_graceful_shutdown or 0)
+        self.should_exit = True
+
+    @property
+    def time_left(self) -> float:
+        return max(0.0, (self._stop_by or 0.0) - time.monotonic())
+
+
+@contextlib.contextmanager
+def _signals(stop: Callable[[], None]) -> Iterator[None]:
+    """The first asks to stop, the second does not wait: what is left of the jail then ends itself, as after a kill."""
+    loop = asyncio.get_running_loop()
+    asked = False
+
+    def on_signal() -> None:
+        nonlocal asked
+        if asked:
+            os._exit(130)
+        asked = True
+        stop()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, on_signal)
+    try:
+        yield
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)
+
+
+async def _settle(task: asyncio.Task[None]) -> None:
+    """Wait until it is over, however it ended."""
+    await asyncio.wait({task})
+    if not task.cancelled():
+        task.exception()
+
+
+async def _cancel(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await _settle(task)
+
+
+async def _clean(records: Records, blobs: Blobs) -> None:
+    await records.expire_files(int(time.time()))
+    await blobs.sweep(records)
+
+
+class _Off:
+    """The source of a gateway without the code interpreter."""
+
+    packages: tuple[Installed, ...] = ()
+
+    def acquire(self, spec: Spec) -> AbstractAsyncContextManager[Sandbox]:
+        raise Refused("the code interpreter is switched off here (code_interpreter = false)")
+
+    def prepare(self, spec: Spec) -> None: ...
+
+    async def close(self) -> None: ...
+
+
+# -- the door ----------------------------------------------------------------------------------------------------------
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach it."""
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _shown(host: str) -> str:
+    """The host of an address to click on."""
+    if host in ("0.0.0.0", "::"):
+        return socket.gethostname()
+    return f"[{host}]" if ":" in host else host
+
+
+def _isolation(report: Report | None) -> str:
+    if report is None:
+        return "none needed: the code interpreter is off"
+    weak = [rung.limit for rung in report.rungs if not rung.hard]
+    absent = [check.name for check in report.checks if not check.ok]
+    notes = [f"not kept by the kernel: {', '.join(weak)}"] * bool(weak)
+    notes += [f"without {', '.join(absent)}"] * bool(absent)
+    return "; ".join([report.level, *notes])
+
+
+# -- settings to each room's own ---------------------------------------------------------------------------------------
+
+
+def _policy(settings: Settings) -> Policy:
+    return Policy(
+        minutes=settings.container_minutes,
+        timeout=settings.timeout,
+        memory=settings.container_memory,
+        isolation=cast(Literal["per_container", "per_call"], settings.isolation),
+        sandboxes_per_owner=settings.quota_sandboxes,
+    )
+
+
+def _engine_options(settings: Settings) -> EngineOptions:
+    return EngineOptions(
+        deadline=settings.deadline,
+        timeout=settings.timeout,
+        turns=settings.max_turns,
+        executor=cast(Literal["belljar", "provider"], settings.executor),
+    )
+
+
+def _server_options(settings: Settings) -> ServerOptions:
+    return ServerOptions(
+        largest_body=settings.largest_body,
+        largest_upload=settings.largest_upload,
+        ping=settings.ping,
+        quota=Quota(requests=settings.quota_requests, responses=settings.quota_responses, bytes=settings.quota_bytes),
+        origins=frozenset(settings.allowed_origins),
+        page=settings.page,
+    )
