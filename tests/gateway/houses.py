@@ -1,0 +1,89 @@
+"""A real gateway as a process of its own, with a scripted model server behind it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Self
+
+from belljar.testing import LoopbackUpstream, Received, Reply, ReplyStep
+
+CODE: list[dict[str, Any]] = [{"type": "code_interpreter", "container": {"type": "auto"}}]
+OUTPUTS = ["code_interpreter_call.outputs"]
+
+
+class Scene:
+    """The model server behind a gateway, with a script that each test writes anew."""
+
+    def __init__(self) -> None:
+        self._replies: deque[Reply | ReplyStep | list[ReplyStep]] = deque()
+        self.server = LoopbackUpstream(self._script(), models=["sim", "llava"])
+
+    def _script(self) -> Iterator[Any]:
+        while True:
+            yield (
+                self._replies.popleft()
+                if self._replies
+                else Reply(status=400, body=b'{"error":{"message":"no script"}}')
+            )
+
+    def play(self, *replies: Reply | ReplyStep | list[ReplyStep]) -> None:
+        self._replies.clear()
+        self.server.requests.clear()
+        self._replies.extend(replies)
+
+    @property
+    def asked(self) -> list[Received]:
+        """What the model was asked, in order."""
+        return [one for one in self.server.requests if one.method == "POST"]
+
+    @property
+    def left(self) -> int:
+        return len(self._replies)
+
+
+class House:
+    """`belljar serve` on a free port; leaving it stops it and everything in it."""
+
+    def __init__(self, state: Path, *flags: str, environment: dict[str, str] | None = None) -> None:
+        self._command = [
+            sys.executable, "-m", "belljar.cli", "serve", "--json", "--port", "0", "--no-discover",
+            "--state-dir", str(state), "--log-level", "warning", *flags,
+        ]  # fmt: skip
+        self._environment = {**os.environ, **(environment or {})}
+        self.state = state
+
+    def __enter__(self) -> Self:
+        self.process = subprocess.Popen(
+            self._command, env=self._environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        if not line:
+            _, errors = self.process.communicate(timeout=30)
+            raise AssertionError(f"the gateway did not start: {errors}")
+        self.url = json.loads(line)["url"]
+        return self
+
+    @property
+    def base_url(self) -> str:
+        return f"{self.url}/v1"
+
+    def kill(self) -> None:
+        """As the kernel would, in the middle of everything."""
+        self.process.send_signal(signal.SIGKILL)
+        self.process.communicate(timeout=30)
+
+    def __exit__(self, *error: object) -> None:
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        try:
+            self.process.communicate(timeout=60)
+        finally:
+            self.process.kill()

@@ -1,0 +1,212 @@
+"""What lives on: chains, conversations, background runs, healed containers, restarts."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import threading
+import time
+from pathlib import Path
+from typing import Any, cast
+
+import openai
+import pytest
+from openai import OpenAI
+from tests.gateway.houses import CODE, OUTPUTS, House, Scene
+from tests.gateway.test_first_minute import cell, logs
+from tests.gateway.test_loop import ask, messages
+
+from belljar.testing import Reply, call
+
+
+def wait_for(client: OpenAI, id: str, *states: str) -> Any:
+    """Poll as a user would; pytest's own time limit ends a wait that is in vain."""
+    while (found := client.responses.retrieve(id)).status not in states:
+        time.sleep(0.02)
+    return found
+
+
+def test_a_response_is_kept_told_and_deleted(client: OpenAI, scene: Scene) -> None:
+    scene.play([call("code_interpreter", code="1 + 1")], "two")
+    made = ask(client, "add", metadata={"k": "v"})
+    plain = client.responses.retrieve(made.id)
+    assert cell(plain).outputs is None
+    full = client.responses.retrieve(made.id, include=cast(Any, OUTPUTS))
+    assert full.model_dump() == made.model_dump()
+    [item] = client.responses.input_items.list(made.id)
+    assert item.type == "message"
+    client.responses.delete(made.id)
+    with pytest.raises(openai.NotFoundError):
+        client.responses.retrieve(made.id)
+    with pytest.raises(openai.BadRequestError) as caught:
+        ask(client, previous_response_id=made.id)
+    assert (caught.value.code, caught.value.param) == ("previous_response_not_found", "previous_response_id")
+
+
+def test_store_false_leaves_nothing_behind(client: OpenAI, scene: Scene) -> None:
+    scene.play("gone")
+    made = ask(client, tools=[], store=False)
+    with pytest.raises(openai.NotFoundError):
+        client.responses.retrieve(made.id)
+
+
+def test_conversations_remember(client: OpenAI, scene: Scene) -> None:
+    conversation = client.conversations.create(
+        items=[{"type": "message", "role": "user", "content": "My name is Ada."}], metadata={"topic": "names"}
+    )
+    scene.play("Hello Ada.", "You are Ada.")
+    ask(client, "Hi", tools=[], conversation=conversation.id)
+    ask(client, "Who am I?", tools=[], conversation={"id": conversation.id})
+    assert [one["content"] for one in messages(scene)] == ["My name is Ada.", "Hi", "Hello Ada.", "Who am I?"]
+    items = list(client.conversations.items.list(conversation.id, order="asc"))
+    assert [cast(Any, item).role for item in items] == ["user", "user", "assistant", "user", "assistant"]
+    assert client.conversations.retrieve(conversation.id).metadata == {"topic": "names"}
+    client.conversations.delete(conversation.id)
+    with pytest.raises(openai.NotFoundError):
+        client.conversations.retrieve(conversation.id)
+
+
+def test_a_conversation_keeps_its_container(client: OpenAI, scene: Scene) -> None:
+    conversation = client.conversations.create()
+    scene.play([call("code_interpreter", code="kept = 7")], "ok", [call("code_interpreter", code="kept")], "7")
+    ask(client, conversation=conversation.id)
+    assert logs(ask(client, conversation=conversation.id)) == "7"
+
+
+def test_a_background_response_goes_on_and_can_be_followed_from_anywhere(client: OpenAI, scene: Scene) -> None:
+    gate = threading.Event()
+    scene.play(Reply(steps=["one ", "two ", gate, "three"]))
+    begun = ask(client, tools=[], background=True)
+    assert begun.status == "queued"
+    assert begun.usage is None
+    wait_for(client, begun.id, "queued", "in_progress")
+    stream = client.responses.retrieve(begun.id, stream=True)
+    seen = [next(stream)]
+    while seen[-1].type != "response.output_text.delta":
+        seen.append(next(stream))
+    gate.set()
+    seen.extend(stream)
+    kinds: list[str] = [event.type for event in seen]
+    assert [event.sequence_number for event in seen] == list(range(len(seen)))
+    assert kinds[-1] == "response.completed"
+    done = wait_for(client, begun.id, "completed")
+    assert done.output_text == "one two three"
+    again = client.responses.retrieve(begun.id, stream=True, starting_after=3)
+    assert [event.model_dump() for event in again] == [event.model_dump() for event in seen[4:]]
+
+
+def test_a_background_response_can_be_cancelled(client: OpenAI, scene: Scene) -> None:
+    scene.play([call("code_interpreter", code="import time; time.sleep(600)")], "never")
+    begun = ask(client, background=True)
+    wait_for(client, begun.id, "in_progress", "queued")
+    cancelled = client.responses.cancel(begun.id)
+    assert cancelled.status == "cancelled"
+    assert client.responses.cancel(begun.id).status == "cancelled"
+    assert client.responses.retrieve(begun.id).status == "cancelled"
+    scene.play("done")
+    finished = ask(client, tools=[])
+    with pytest.raises(openai.BadRequestError):
+        client.responses.cancel(finished.id)
+
+
+def test_a_background_response_that_fails_says_so(client: OpenAI, scene: Scene) -> None:
+    scene.play(Reply(status=400, body=b'{"error":{"message":"no such thing"}}'))
+    failed = wait_for(client, ask(client, tools=[], background=True).id, "failed", "completed")
+    assert failed.status == "failed"
+    assert failed.error is not None
+
+
+def test_compaction_keeps_the_user_and_seals_the_rest(client: OpenAI, scene: Scene) -> None:
+    scene.play("The capital is Paris.", "They spoke of Paris.", "Paris, as said.")
+    first = ask(client, "Capital of France?", tools=[])
+    made = client.responses.with_raw_response.compact(model="sim", previous_response_id=first.id)
+    output: Any = json.loads(made.content)["output"]
+    assert [item["type"] for item in output] == ["message", "compaction"]
+    assert output[0]["content"] == [{"type": "input_text", "text": "Capital of France?"}]
+    assert "Paris" not in str(output)
+    assert (
+        ask(client, cast(Any, [*output, {"role": "user", "content": "Again?"}]), tools=[]).output_text
+        == "Paris, as said."
+    )
+    assert "They spoke of Paris." in str(messages(scene))
+    sealed = output[1]
+    sealed["encrypted_content"] = sealed["encrypted_content"][:-4] + "AAAA"
+    with pytest.raises(openai.BadRequestError) as caught:
+        ask(client, cast(Any, [sealed]), tools=[])
+    assert caught.value.param == "input[0].encrypted_content"
+
+
+def test_a_long_conversation_compacts_itself(client: OpenAI, scene: Scene) -> None:
+    long = call("code_interpreter", code="1  # " + "x" * 9000)
+    scene.play([long], "the summary", "answer", "follow-up")
+    response = ask(client, "go on", context_management=[{"type": "compaction", "compact_threshold": 1000}])
+    assert [item.type for item in response.output] == ["code_interpreter_call", "compaction", "message"]
+    assert [one["role"] for one in messages(scene, 2)] == ["user", "system"]
+    assert "the summary" in str(messages(scene, 2))
+    ask(client, "next", previous_response_id=response.id, tools=[])
+    assert "the summary" in str(messages(scene))
+    assert "xxxx" not in str(messages(scene))
+
+
+def test_a_chain_whose_sandbox_is_gone_heals(client: OpenAI, scene: Scene) -> None:
+    scene.play([call("code_interpreter", code="v = 1; open('kept.txt', 'w').write('kept')")], "ok")
+    first = ask(client)
+    scene.play([call("code_interpreter", code="import os; os.kill(1, 9); os._exit(1)")], "ok")
+    ask(client, previous_response_id=first.id)
+    scene.play([call("code_interpreter", code="'v' in globals(), open('kept.txt').read()")], "ok")
+    healed = ask(client, previous_response_id=first.id)
+    assert "'kept')" in logs(healed)
+
+
+@pytest.fixture
+def own_house(scene: Scene, tmp_path: Path) -> House:
+    return House(tmp_path / "state", "--upstream", f"loop={scene.server.base_url}")
+
+
+def test_a_restart_keeps_responses_files_and_containers(own_house: House, scene: Scene) -> None:
+    with own_house as house, OpenAI(base_url=house.base_url, api_key="none", max_retries=0) as client:
+        scene.play([call("code_interpreter", code="w = 2; open('a.txt', 'w').write('A')")], "ok")
+        first = ask(client, "hello")
+        uploaded = client.files.create(file=("up.txt", b"up"), purpose="user_data")
+    with own_house as house, OpenAI(base_url=house.base_url, api_key="none", max_retries=0) as client:
+        assert client.responses.retrieve(first.id).output_text == "ok"
+        assert client.files.content(uploaded.id).read() == b"up"
+        scene.play([call("code_interpreter", code="'w' in globals(), open('a.txt').read()")], "ok")
+        second = ask(client, previous_response_id=first.id)
+        assert logs(second) == "(False, 'A')"
+        assert cast(Any, cell(second)).belljar["healed"]
+        assert "restarted" in str(messages(scene))
+        assert cell(second).container_id == cell(first).container_id
+
+
+def test_kill_minus_nine_leaves_nothing_running_and_nothing_half_written(own_house: House, scene: Scene) -> None:
+    with own_house as house, OpenAI(base_url=house.base_url, api_key="none", max_retries=0) as client:
+        scene.play([call("code_interpreter", code="import time; time.sleep(600)")], "never")
+        begun = ask(client, background=True)
+        while client.responses.retrieve(begun.id).status != "in_progress" and scene.left == 2:
+            time.sleep(0.02)
+        house.kill()
+    with own_house as house, OpenAI(base_url=house.base_url, api_key="none", max_retries=0) as client:
+        lost = client.responses.retrieve(begun.id)
+        assert lost.status == "failed"
+        assert lost.error is not None
+        scene.play([call("code_interpreter", code="'alive'")], "ok")
+        assert logs(ask(client)) == "'alive'"
+
+
+def test_an_explicit_container_that_expired_is_refused_and_auto_heals_it(own_house: House, scene: Scene) -> None:
+    with own_house as house, OpenAI(base_url=house.base_url, api_key="none", max_retries=0) as client:
+        scene.play([call("code_interpreter", code="open('f', 'w').write('f')")], "ok")
+        first = ask(client)
+    rows = sqlite3.connect(own_house.state / "records.db")
+    with rows:
+        rows.execute("UPDATE containers SET last_active_at = last_active_at - 3600")
+    rows.close()
+    with own_house as house, OpenAI(base_url=house.base_url, api_key="none", max_retries=0) as client:
+        id = cell(first).container_id
+        assert client.containers.retrieve(id).status == "expired"
+        with pytest.raises(openai.BadRequestError, match="Container is expired"):
+            ask(client, tools=[{"type": "code_interpreter", "container": id}])
+        scene.play([call("code_interpreter", code="open('f').read()")], "ok")
+        assert logs(ask(client, previous_response_id=first.id, tools=CODE)) == "'f'"
+        assert client.containers.retrieve(id).status == "running"
