@@ -1,0 +1,92 @@
+"""Where an upstream is and how it is addressed: checked once, and silent about its keys ever after."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from urllib.parse import urlsplit
+
+from belljar import __version__
+from belljar.config import Upstream
+from belljar.dialects.quirks import TABLE, Quirks, guess
+from belljar.errors import BadSettings, ProviderError, Unreachable
+from belljar.gateway.upstream.answers import Broken
+
+_PRODUCTS = MappingProxyType(
+    {"lm_studio": "LM Studio", "ollama": "Ollama", "vllm": "vLLM", "llama_cpp": "the llama.cpp server"}
+)
+_SECRET = ("auth", "key", "token", "secret", "cookie")
+_LEAST = 8
+"""Characters of a secret: shorter ones are placeholders, and hiding them would maim the text around."""
+
+
+class Endpoint:
+    """An upstream as the network sees it."""
+
+    def __init__(self, upstream: Upstream) -> None:
+        parts = urlsplit(upstream.base_url)
+        if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc:
+            raise BadSettings(
+                f"upstreams.{upstream.name}.base_url is not an address such as http://127.0.0.1:1234/v1;"
+                " a key belongs into api_key"
+            )
+        self.name = upstream.name
+        self.timeout = upstream.timeout
+        self.quirks = _quirks(upstream)
+        self.headers = MappingProxyType(_headers(upstream))
+        self._base = upstream.base_url.rstrip("/")
+        self._origin = f"{parts.scheme}://{parts.netloc}"
+        named = (value for name, value in upstream.headers.items() if any(word in name.lower() for word in _SECRET))
+        secrets = (upstream.api_key or "", *named)
+        self._secrets = tuple(secret.strip() for secret in secrets if len(secret.strip()) >= _LEAST)
+
+    def __repr__(self) -> str:
+        return f"Endpoint({self.name!r}, {self._origin!r})"
+
+    def url(self, path: str) -> str:
+        return self._base + path
+
+    def unreachable(self, broken: Broken) -> Unreachable:
+        """The failure in words that name the upstream and what to do."""
+        if not broken.resend:
+            return Unreachable(f"{self.name} at {self._origin}: {broken}; ask again, or look into its log")
+        product = _PRODUCTS.get(self.quirks.name)
+        remedy = f"is {product} running?" if product else "is it running, and is base_url right?"
+        return Unreachable(f"{self.name} at {self._origin} cannot be reached: {broken}; {remedy}")
+
+    def hush(self, error: ProviderError) -> None:
+        """Take our keys out of an error: some servers repeat what they were sent."""
+        text = str(error)
+        for secret in self._secrets:
+            text = text.replace(secret, "[key]")
+        if text != str(error):
+            error.args = (text,)
+
+
+def _quirks(upstream: Upstream) -> Quirks:
+    if upstream.quirks is None:
+        return guess(upstream.name, upstream.base_url)
+    if upstream.quirks not in TABLE:
+        raise BadSettings(
+            f"upstreams.{upstream.name}.quirks: {upstream.quirks!r} is none of {', '.join(TABLE)};"
+            " change it, or leave it out to have it guessed"
+        )
+    return TABLE[upstream.quirks]
+
+
+def _headers(upstream: Upstream) -> dict[str, str]:
+    headers = {
+        "accept": "text/event-stream, application/json",
+        "accept-encoding": "identity",
+        "content-type": "application/json",
+        "user-agent": f"belljar/{__version__}",
+    }
+    if upstream.api_key:
+        headers["authorization"] = f"Bearer {upstream.api_key.strip()}"
+    headers.update({name.lower(): value.strip() for name, value in upstream.headers.items()})
+    for name, value in headers.items():
+        if not (name.isascii() and name.isprintable() and value.isascii() and value.isprintable()):
+            field = "api_key" if name == "authorization" and upstream.api_key else f"headers.{name!a}"
+            raise BadSettings(
+                f"upstreams.{upstream.name}.{field} holds a character that a header cannot; copy it again"
+            )
+    return headers

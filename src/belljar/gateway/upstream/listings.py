@@ -1,0 +1,60 @@
+"""A server's list of models, read: their names, and what little it tells of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+_SEEING = re.compile(
+    r"vision|(?<![a-z])vl(?![a-z])|internvl|llava|pixtral|minicpm-?v|moondream|omni|gpt-?4o|gpt-?4\.1|gpt-?[5-9]|\bo[1-9]\b"
+    r"|claude|gemini|grok-?[2-9]|gemma-?(3n?|[4-9])(?!.*(270m|[-:]1b))|llama-?4|llama-?3\.2.*(11b|90b)"
+    r"|mistral-(small|medium|large)-?(3|latest)|qwen-?3\.[5-9]",
+    re.IGNORECASE,
+)
+
+
+class Listed(Struct, frozen=True):
+    """A model as its server lists it."""
+
+    created: int = 0
+    sees: bool = False
+
+
+def read(body: bytes) -> dict[str, Listed] | None:
+    """The models by name; None if this is no such list."""
+    try:
+        data = msgspec.json.decode(body, type=_List).data
+    except msgspec.DecodeError:
+        return None
+    return {one["id"]: _listed(one) for one in data if isinstance(one.get("id"), str) and one["id"]}
+
+
+def sees(name: str) -> bool:
+    """Whether a model of this name is likely to see images: one that cannot would refuse the whole conversation."""
+    return _SEEING.search(name) is not None
+
+
+class _List(Struct):
+    data: list[dict[str, Any]]
+
+
+def _listed(model: Mapping[str, Any]) -> Listed:
+    created = model.get("created")
+    told = _told(model)
+    return Listed(created if isinstance(created, int) else 0, sees(model["id"]) if told is None else told)
+
+
+def _told(model: Mapping[str, Any]) -> bool | None:
+    """What some servers say outright: OpenRouter by modalities, Mistral and llama.cpp by capabilities."""
+    architecture, capabilities = model.get("architecture"), model.get("capabilities")
+    if isinstance(architecture, Mapping) and isinstance(architecture.get("input_modalities"), list):
+        return "image" in architecture["input_modalities"]
+    if isinstance(capabilities, Mapping) and isinstance(capabilities.get("vision"), bool):
+        return bool(capabilities["vision"])
+    if isinstance(capabilities, list):
+        return bool({"vision", "multimodal"} & set(map(str, capabilities)))
+    return None

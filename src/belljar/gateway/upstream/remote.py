@@ -1,0 +1,132 @@
+"""The HTTP client for models elsewhere: TLS by the system's certificates, proxies, compression."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import os
+import ssl
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+import aiohttp
+from yarl import URL
+
+from belljar.gateway.upstream.answers import (
+    CONNECT_SECONDS,
+    Answer,
+    Broken,
+    cut,
+    dropped,
+    not_http,
+    silent,
+    unconnected,
+)
+
+_LONGEST_HEADER = 64 * 1024
+
+
+class RemoteClient:
+    """One session for the life of the process, made in the loop that first sends."""
+
+    def __init__(self) -> None:
+        self._trusted = ssl.create_default_context()
+        self._session: aiohttp.ClientSession | None = None
+        self._proxies: dict[str, str | None] = {}
+
+    async def send(self, method: str, url: str, headers: Mapping[str, str], body: bytes, *, timeout: float) -> Answer:
+        if self._session is None:
+            connector = aiohttp.TCPConnector(limit=0, ssl=self._trusted)
+            self._session = aiohttp.ClientSession(
+                connector=connector,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                max_line_size=_LONGEST_HEADER,
+                max_field_size=_LONGEST_HEADER,
+            )
+        if url not in self._proxies:
+            self._proxies[url] = _proxy(url)
+        try:
+            response = await self._session.request(
+                method,
+                URL(url, encoded=True),
+                headers=headers,
+                data=io.BytesIO(body) if body else None,  # sent in pieces: plain bytes would hold up the loop
+                proxy=self._proxies[url],
+                timeout=aiohttp.ClientTimeout(connect=CONNECT_SECONDS, sock_read=timeout),
+                allow_redirects=False,
+            )
+        except (aiohttp.ClientError, OSError) as error:
+            broken = _unanswered(error, timeout)
+        else:
+            return _Response(response, timeout)
+        raise broken
+
+    async def close(self) -> None:
+        session, self._session = self._session, None
+        if session:
+            await session.close()
+
+
+def _proxy(url: str) -> str | None:
+    """The environment's proxy for this address.
+
+    aiohttp's own `trust_env` would also take keys from .netrc, where ours are meant, and start two threads a request.
+    """
+    parts = urlsplit(url)
+    proxy = getproxies().get(parts.scheme, "")
+    return proxy if proxy.startswith("http") and not proxy_bypass(parts.netloc) else None
+
+
+class _Response:
+    """aiohttp's answer behind ours."""
+
+    __slots__ = ("_response", "_timeout", "headers", "status")
+
+    def __init__(self, response: aiohttp.ClientResponse, timeout: float) -> None:
+        self._response = response
+        self._timeout = timeout
+        self.status = response.status
+        self.headers = {name.lower(): value for name, value in response.headers.items()}
+
+    async def read(self) -> bytes:
+        try:
+            return await self._response.content.readany()
+        except asyncio.CancelledError:
+            self._response.close()
+            raise
+        except TimeoutError:
+            broken = silent(self._timeout)
+        except (aiohttp.ClientError, OSError):
+            broken = cut()
+        self._response.close()
+        raise broken
+
+    def close(self) -> None:
+        self._response.close()
+
+
+def _unanswered(error: aiohttp.ClientError | OSError, timeout: float) -> Broken:
+    """Our words for aiohttp's: its own may quote the request."""
+    match error:
+        case aiohttp.ConnectionTimeoutError():
+            return unconnected(f"no connection within {CONNECT_SECONDS:g} s")
+        case TimeoutError():
+            return silent(timeout)
+        case aiohttp.ClientConnectorCertificateError():
+            return Broken("its TLS certificate is not trusted; set SSL_CERT_FILE if it is your own authority's")
+        case aiohttp.ClientConnectorDNSError():
+            return unconnected("its host name is not known")
+        case aiohttp.ClientHttpProxyError():
+            return Broken(f"the proxy answered {error.status}")
+        case aiohttp.ClientProxyConnectionError():
+            return unconnected("the proxy cannot be reached")
+        case aiohttp.ClientSSLError():
+            return Broken("TLS cannot be agreed on; is it https?")
+        case aiohttp.ClientConnectorError():
+            why = os.strerror(error.errno) if error.errno else "no connection"
+            return unconnected(why[0].lower() + why[1:])
+        case aiohttp.ServerDisconnectedError() | ConnectionError() | aiohttp.ClientOSError():
+            return dropped()
+        case _:
+            return not_http()

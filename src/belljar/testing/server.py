@@ -1,0 +1,223 @@
+"""A model server on a port of this machine that plays a script."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import count
+from types import TracebackType
+from typing import Any, Final, Self, TypeAlias, cast
+
+import httptools
+from msgspec import Struct, field
+
+from belljar.testing.pieces import words
+from belljar.testing.scripted import Call
+from belljar.testing.wires import ChatWire, ResponsesWire
+
+
+class Break:
+    """A step of a reply: the connection breaks here."""
+
+
+BREAK: Final = Break()
+
+ReplyStep: TypeAlias = str | Call | float | threading.Event | bytes | Break
+"""Text; a call; seconds to pause; an event to wait for; bytes as they are; `BREAK`."""
+
+
+class Reply(Struct, frozen=True, kw_only=True):
+    """One answer of the server: steps of a stream, or with a `body` that and nothing else."""
+
+    steps: Sequence[ReplyStep] = ()
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes | None = None
+    before: float | threading.Event = 0.0
+    """What comes first, before even the status: a pause, or an event to wait for."""
+
+
+class Received(Struct, frozen=True, kw_only=True):
+    """A request that came."""
+
+    method: str
+    path: str
+    headers: dict[str, str]
+    """By name in lower case."""
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    def asks(self, what: str) -> bool:
+        """Whether this is the end of its path."""
+        return self.path.partition("?")[0].endswith(f"/{what}")
+
+
+class LoopbackUpstream:
+    """A model server on a port of this machine, in a thread: chat completions, Responses, and a list of models.
+
+    Each POST takes the next reply of the script: a `Reply`, its steps, or a single step.
+    """
+
+    def __init__(
+        self, script: Iterable[Reply | ReplyStep | Sequence[ReplyStep]] = (), *, models: Iterable[str] | None = ("sim",)
+    ) -> None:
+        self._script = iter(script)
+        self.models = None if models is None else list(models)
+        """What GET /models lists; with None there is no such list."""
+        self.base_url = ""
+        self.requests: list[Received] = []
+        self.connections = 0
+        """That were made to it, in all."""
+        self.abandoned = threading.Event()
+        """A client hung up before its reply was complete."""
+        self._turns = count(1)
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), name="loopback upstream")
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        self._ready.wait()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join()
+
+    async def _serve(self) -> None:
+        self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
+        self._open: set[_Connection] = set()
+        server = await self._loop.create_server(lambda: _Connection(self), "127.0.0.1", 0)
+        self.base_url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+        self._ready.set()
+        await self._stop.wait()
+        server.close()
+        for connection in tuple(self._open):
+            connection.abort()
+        await server.wait_closed()
+
+    def _next(self, received: Received) -> Reply:
+        self.requests.append(received)
+        if received.method == "GET":
+            return _list(self.models) if received.asks("models") and self.models is not None else _MISSING
+        if not received.asks("chat/completions") and not received.asks("responses"):
+            return _MISSING
+        reply = next(self._script, _OVER)
+        if isinstance(reply, Reply):
+            return reply
+        if isinstance(reply, str | bytes) or not isinstance(reply, Sequence):
+            return Reply(steps=[reply])
+        return Reply(steps=reply)
+
+
+def _fault(status: int, message: str) -> Reply:
+    return Reply(status=status, body=json.dumps({"error": {"message": message, "type": "server_error"}}).encode())
+
+
+_OVER = _fault(400, "the script has no further reply")
+_MISSING = _fault(404, "there is no such path")
+
+
+def _list(models: Sequence[str]) -> Reply:
+    data = [{"id": name, "object": "model", "created": 1, "owned_by": "loopback"} for name in models]
+    return Reply(body=json.dumps({"object": "list", "data": data}).encode())
+
+
+class _Connection(asyncio.Protocol):
+    """One connection to the server: parses requests, plays replies."""
+
+    def __init__(self, upstream: LoopbackUpstream) -> None:
+        self._upstream = upstream
+        self._parser = httptools.HttpRequestParser(self)
+        self._task: asyncio.Task[None] | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._upstream.connections += 1
+        self._upstream._open.add(self)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._upstream._open.discard(self)
+        if self._task and not self._task.done():
+            self._upstream.abandoned.set()
+            self._task.cancel()
+
+    def abort(self) -> None:
+        if self._task:
+            self._task.cancel()
+        self._transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserError:  # not HTTP, such as the beginning of TLS
+            self._transport.abort()
+
+    def on_message_begin(self) -> None:
+        self._path, self._headers, self._body = b"", dict[str, str](), b""
+
+    def on_url(self, url: bytes) -> None:
+        self._path += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._headers[name.decode("latin-1").lower()] = value.decode("latin-1")
+
+    def on_body(self, body: bytes) -> None:
+        self._body += body
+
+    def on_message_complete(self) -> None:
+        received = Received(
+            method=self._parser.get_method().decode(),
+            path=self._path.decode(),
+            headers=self._headers,
+            body=self._body,
+        )
+        reply = self._upstream._next(received)
+        wire = (ResponsesWire if received.asks("responses") else ChatWire)(next(self._upstream._turns))
+        self._task = asyncio.get_running_loop().create_task(self._play(reply, wire))
+
+    async def _play(self, reply: Reply, wire: ChatWire | ResponsesWire) -> None:
+        await _pass(reply.before)
+        if reply.body is not None:
+            self._head(reply, "application/json", f"content-length: {len(reply.body)}")
+            self._transport.write(reply.body)
+            return
+        self._head(reply, "text/event-stream", "transfer-encoding: chunked")
+        self._send(wire.begin())
+        for step in reply.steps:
+            if isinstance(step, Break):
+                self._transport.abort()
+                return
+            if isinstance(step, str):
+                for word in words(step):
+                    self._send(wire.text(word))
+            elif isinstance(step, Call):
+                self._send(wire.call(step))
+            elif isinstance(step, bytes):
+                self._send(step)
+            else:
+                await _pass(step)
+        self._send(wire.end())
+        self._transport.write(b"0\r\n\r\n")
+
+    def _head(self, reply: Reply, kind: str, framing: str) -> None:
+        lines = [f"HTTP/1.1 {reply.status} Scripted", f"content-type: {kind}", framing]
+        lines += [f"{name}: {value}" for name, value in reply.headers.items()]
+        self._transport.write("\r\n".join([*lines, "", ""]).encode("latin-1"))
+
+    def _send(self, data: bytes) -> None:
+        self._transport.write(b"%x\r\n%b\r\n" % (len(data), data))
+
+
+async def _pass(pause: float | threading.Event) -> None:
+    if isinstance(pause, threading.Event):
+        while not pause.is_set():  # noqa: ASYNC110 - it is set in another thread
+            await asyncio.sleep(0.002)
+    else:
+        await asyncio.sleep(pause)
