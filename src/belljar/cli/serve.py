@@ -88,6 +88,7 @@ def main(args: argparse.Namespace) -> int:
         check_platform()
     import asyncio
 
+    sys.setswitchinterval(0.0005)
     import uvloop
 
     from belljar.gateway.server import log

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from belljar.dialects.bearer import headers
 from belljar.dialects.chat_request import custom_names, encode
 from belljar.dialects.chat_stream import ChatDecoder
 from belljar.dialects.deltas import Decoder, ModelRequest
 from belljar.dialects.faults import fault
 from belljar.dialects.quirks import Quirks
 
-__all__ = ["PATH", "ChatDecoder", "decoder", "encode", "fault"]
+__all__ = ["FILES", "LIST", "PATH", "ChatDecoder", "decoder", "encode", "fault", "headers"]
 
+FILES: str | None = None
+LIST = "/models"
 PATH = "/chat/completions"
 
 

@@ -41,8 +41,8 @@ _IMAGES = "The images among the results:"
 
 
 def encode(request: ModelRequest, quirks: Quirks) -> bytes:
-    """Always a stream. What the server would not take is left out, as `quirks` says."""
-    body: Body = {"model": request.model, "messages": _Messages(request, quirks).all(), "stream": True}
+    """What the server would not take is left out, as `quirks` says. Asks for the whole where nobody wants pieces."""
+    body: Body = {"model": request.model, "messages": _Messages(request, quirks).all(), "stream": request.stream}
     body.update(_choosing(request.tool_choice, _functions(request), quirks))
     body.update(_format(request.text.format, quirks))
     optional = {
@@ -51,7 +51,7 @@ def encode(request: ModelRequest, quirks: Quirks) -> bytes:
         "top_p": request.top_p,
     }
     extras = {
-        "stream_options": {"include_usage": True},
+        "stream_options": {"include_usage": True} if request.stream else None,
         "parallel_tool_calls": False if "tools" in body and not request.parallel_tool_calls else None,
         "reasoning_effort": request.reasoning.effort if request.reasoning else None,
         "verbosity": request.text.verbosity if request.text.verbosity != "medium" else None,

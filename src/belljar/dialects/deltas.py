@@ -42,6 +42,8 @@ class ModelRequest(Struct, frozen=True, kw_only=True):
     service_tier: str | None = None
     safety_identifier: str | None = None
     truncation: Literal["auto", "disabled"] = "disabled"
+    stream: bool = True
+    """Somebody wants the answer as it is written; a dialect may ask for it whole otherwise."""
     call_outputs: dict[str, str] = field(default_factory=dict)
     """What the model is told of each cell that we ran, by the `code_interpreter_call`'s id."""
     call_images: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -117,11 +119,21 @@ class HostedCode(Struct, frozen=True):
     text: str
 
 
+class HostedFile(Struct, frozen=True, kw_only=True):
+    """A file that the provider's code made: kept by the vendor under an id, or here in whole."""
+
+    name: str | None
+    type: str
+    id: str | None = None
+    data: bytes | None = None
+
+
 class HostedEnd(Struct, frozen=True):
     """The provider ran it."""
 
     index: int
     item: CodeInterpreterCall
+    files: tuple[HostedFile, ...] = ()
 
 
 class Passed(Struct, frozen=True):
@@ -177,6 +189,10 @@ class Decoder(Protocol):
         """The stream ended: what is left; `Garbled` if it ended too soon."""
         ...
 
+    def resume(self) -> bytes | None:
+        """After `close`: the body to send if the vendor only paused, whose answer is then fed to this same decoder."""
+        return None
+
 
 class Model(Protocol):
     """A model behind the gateway, ready to be asked."""
@@ -193,4 +209,6 @@ class Traits(Struct, frozen=True, kw_only=True):
     """Images may be sent to it."""
     hosted: bool = False
     """Its vendor runs hosted tools of the Responses API."""
+    runs: bool = False
+    """Its vendor can run code in a sandbox of its own."""
     dialect: str = "chat"

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from belljar.dialects.bearer import headers
 from belljar.dialects.deltas import Decoder, ModelRequest
 from belljar.dialects.faults import fault
 from belljar.dialects.openai_request import encode
 from belljar.dialects.openai_stream import ResponsesDecoder
 from belljar.dialects.quirks import Quirks
 
-__all__ = ["PATH", "ResponsesDecoder", "decoder", "encode", "fault"]
+__all__ = ["FILES", "LIST", "PATH", "ResponsesDecoder", "decoder", "encode", "fault", "headers"]
 
+FILES: str | None = None
+LIST = "/models"
 PATH = "/responses"
 
 

@@ -23,5 +23,14 @@ encode = msgspec.json.Encoder(enc_hook=_carry).encode
 
 def sse(event: Event) -> bytes:
     """An event as one frame: its name, its JSON, LF only."""
-    tag: str = type(event).__struct_config__.tag  # type: ignore[assignment]
-    return b"event: %b\ndata: %b\n\n" % (tag.encode(), encode(event))
+    kind = type(event)
+    return b"%b%b\n\n" % (_HEADS.get(kind) or _head(kind), encode(event))
+
+
+_HEADS: dict[type[Event], bytes] = {}
+"""Frames begin alike for all events of a kind: made once, since a stream is mostly frames."""
+
+
+def _head(kind: type[Event]) -> bytes:
+    head = _HEADS[kind] = f"event: {kind.__struct_config__.tag}\ndata: ".encode()
+    return head

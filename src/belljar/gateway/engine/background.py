@@ -60,6 +60,10 @@ class Background:
             job.wake()
             self._jobs.pop(job.run.id, None)
 
+    def count(self, owner: str) -> int:
+        """Runs of this owner's."""
+        return sum(job.owner == owner for job in self._jobs.values())
+
     async def cancel(self, id: str) -> bool:
         """Stop it and wait until that is on record; False if it is not running here."""
         job = self._jobs.get(id)

@@ -512,6 +512,8 @@ class Emitter:
         code = item.code or ""
         self._hosted_code(deltas.HostedCode(number, item.id, item.container_id, code[shown:]))
         cell = self._hosted.pop(number)
+        if not item.container_id:
+            item = structs.replace(item, container_id=cell.container_id)
         where = {"output_index": cell.index, "item_id": cell.id}
         self._put(events.CodeDone, **where, code=code)
         self._put(events.Interpreting, **where)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeGuard
 
 from msgspec import UNSET, Struct, structs
 
@@ -118,21 +119,30 @@ def _lost(id: str) -> InvalidRequest:
 async def _dereference(
     records: Records, own: Sequence[InputItem], before: Iterable[InputItem], owner: str
 ) -> list[InputItem]:
-    if not any(isinstance(item, ItemReference) for item in own):
+    """References become the items that they name, and cells get back what they printed, which callers may leave out."""
+    named = [item.id for item in own if isinstance(item, ItemReference) or _is_bare(item)]
+    if not named:
         return list(own)
     known = _by_id(before)
+    for id in named:
+        if id not in known and (home := ids.home(id)) is not None:
+            record = await records.get_response(home, owner)
+            if record is not None:
+                known |= _by_id([*read_stored_items(record.input), *read_stored_items(record.output)])
     found: list[InputItem] = []
     for number, item in enumerate(own):
         if isinstance(item, ItemReference):
-            if item.id not in known and (home := ids.home(item.id)) is not None:
-                record = await records.get_response(home, owner)
-                if record is not None:
-                    known |= _by_id([*read_stored_items(record.input), *read_stored_items(record.output)])
             if item.id not in known:
                 raise InvalidRequest(f"Item with id '{item.id}' not found.", param=f"input[{number}].id")
             item = known[item.id]
+        elif _is_bare(item) and isinstance(kept := known.get(item.id), CodeInterpreterCall):
+            item = structs.replace(item, outputs=kept.outputs, belljar=kept.belljar)
         found.append(item)
     return found
+
+
+def _is_bare(item: InputItem) -> TypeGuard[CodeInterpreterCall]:
+    return isinstance(item, CodeInterpreterCall) and item.outputs is None
 
 
 def _by_id(items: Iterable[InputItem]) -> dict[str, InputItem]:

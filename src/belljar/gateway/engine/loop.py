@@ -14,13 +14,15 @@ from msgspec import Struct, structs
 from belljar.dialects import deltas
 from belljar.dialects.deltas import Delta, ModelRequest
 from belljar.dialects.repair import fenced_call
-from belljar.errors import BelljarError, DeadlinePassed
+from belljar.errors import BelljarError
 from belljar.gateway.containers import Containers
 from belljar.gateway.engine import choices, compaction, replay, snapshots
 from belljar.gateway.engine.caller import Caller
 from belljar.gateway.engine.citations import Citations
+from belljar.gateway.engine.deadline import Deadline
 from belljar.gateway.engine.emitter import Cell, Emitter
 from belljar.gateway.engine.history import Asked, Recalled, recall
+from belljar.gateway.engine.keeping import Keeper
 from belljar.gateway.engine.sealing import Sealer
 from belljar.gateway.engine.staging import Stage, has_files
 from belljar.gateway.interpreter import Interpreter, Ran
@@ -30,7 +32,7 @@ from belljar.sandbox.outputs import Stderr, Stdout
 from belljar.wire import faults, ids
 from belljar.wire.codec import encode
 from belljar.wire.events import TERMINAL, Event
-from belljar.wire.items import Compaction, InputItem, OutputItem
+from belljar.wire.items import CodeInterpreterCall, Compaction, InputItem, OutputItem
 from belljar.wire.requests import CreateResponse
 from belljar.wire.responses import Response, Usage
 from belljar.wire.tools import AutoContainer, CodeInterpreterTool, FunctionTool
@@ -113,7 +115,6 @@ class Run:
         self._memory = memory
         self.id = id or ids.new("resp")
         self.started = snapshots.first(request, self.id, int(rooms.clock()))
-        self._ends = asyncio.get_running_loop().time() + rooms.options.deadline
         self._citations = Citations()
         self._stage = Stage(rooms.records, rooms.blobs, rooms.containers, caller.owner)
         self._container: ContainerRecord | None = None
@@ -122,13 +123,13 @@ class Run:
         self._from = 0
         self._told: dict[str, str] = {}
         self._images: dict[str, tuple[str, ...]] = {}
-        self._names = choices.ours(request)
         self._tool = choices.interpreter_of(request)
+        self._names = choices.ours(request) if self._tool is not None else frozenset[str]()
         self._emitter = Emitter(
             self.started,
             include=frozenset(request.include),
             cite=self._citations.cite,
-            ours=self._names.__contains__ if self._tool is not None else lambda name: False,
+            ours=self._names.__contains__,
             calls_left=request.max_tool_calls,
         )
 
@@ -136,13 +137,14 @@ class Run:
 
     async def events(self) -> AsyncGenerator[list[Event], None]:
         """Everything, in lists as it comes. A fault after the first list is an event, except where nobody streams."""
+        self._deadline = Deadline(self._rooms.options.deadline)
         begun = self._emitter.begin(queued=self._request.background)
         opening: list[Event] | None = begun
         told = self._request.stream or self._request.background
-        if self._request.background:
-            yield begun
-            opening = None
         try:
+            if self._request.background:
+                yield begun
+                opening = None
             async with aclosing(self._work()) as work:
                 async for batch in work:
                     if opening is not None:
@@ -167,6 +169,8 @@ class Run:
             failed = self._emitter.fail(type="server_error", code="server_error", message=message)
             await self._keep(failed[-1].response)  # type: ignore[attr-defined]
             yield failed
+        finally:
+            self._deadline.cancel()
 
     async def check(self) -> None:
         """What can be found wrong before anything runs: for a caller who will not be there when it does."""
@@ -190,6 +194,7 @@ class Run:
             yield emitter.complete(int(self._rooms.clock()))
             return
         choice = request.tool_choice
+        hosted = self._provider_runs(route)
         last = self._rooms.options.turns - 1
         for number in range(self._rooms.options.turns):
             asked = self._ask(route, choice, bare=number == last)
@@ -197,6 +202,8 @@ class Run:
                 async for batch in answer:
                     if self._container is None and self._calls_interpreter(batch):
                         await self._hold()
+                    if hosted:
+                        batch = await self._received(batch, route)
                     if said := emitter.say(batch):
                         yield said
                     elif not batch:
@@ -287,7 +294,7 @@ class Run:
 
     def _provider_runs(self, route: Route) -> bool:
         wanted = self._request.metadata.get("executor", self._rooms.options.executor)
-        return wanted == "provider" and route.traits.hosted
+        return wanted == "provider" and route.traits.runs and self._tool is not None
 
     # -- ask --------------------------------------------------------------------------------------------------------
 
@@ -319,6 +326,7 @@ class Run:
             service_tier=request.service_tier,
             safety_identifier=request.safety_identifier,
             truncation=request.truncation,
+            stream=request.stream or request.background,
             call_outputs=self._told,
             call_images=self._images,
         )
@@ -335,8 +343,7 @@ class Run:
                     done, _ = await asyncio.wait({first}, timeout=self._rooms.options.patience)
                     if not done:
                         yield []
-                    async with self._deadline():
-                        batch = await first
+                    batch = await self._deadline.wait(first)
                 finally:
                     if not first.done():
                         first.cancel()
@@ -344,8 +351,7 @@ class Run:
                 if batch is not None:
                     yield batch
             while True:
-                async with self._deadline():
-                    batch = await anext(stream, None)
+                batch = await self._deadline.wait(anext(stream, None))
                 if batch is None:
                     break
                 yield batch
@@ -361,13 +367,24 @@ class Run:
             )
         )
 
-    def _deadline(self) -> _Deadline:
-        return _Deadline(self._ends, self._rooms.options.deadline)
-
     def _calls_interpreter(self, batch: list[Delta]) -> bool:
         return self._tool is not None and any(
             isinstance(delta, deltas.CallBegun) and delta.name in self._names for delta in batch
         )
+
+    async def _received(self, batch: list[Delta], route: Route) -> list[Delta]:
+        """Cells that the provider ran are cells of our container where it names none of its own, and so are files."""
+        received: list[Delta] = []
+        for delta in batch:
+            match delta:
+                case deltas.HostedCode(container_id="") | deltas.HostedEnd(item=CodeInterpreterCall(container_id="")):
+                    await self._hold()
+            if isinstance(delta, deltas.HostedEnd) and delta.files and route.files is not None:
+                keeper = Keeper(route.files, self._rooms.containers, self._rooms.blobs)
+                delta, files = await self._deadline.wait(keeper.keep(delta, await self._hold()))
+                self._citations.made(files)
+            received.append(delta)
+        return received
 
     def _meant(self, route: Route) -> str | None:
         """Code that a weak model wrote down instead of calling the tool."""
@@ -389,7 +406,7 @@ class Run:
         container = await self._hold()
         emitter, arguments = self._emitter, cell.arguments
         yield emitter.interpreting(cell)
-        left = self._ends - asyncio.get_running_loop().time()
+        left = self._deadline.left
         most = self._rooms.options.timeout
         timeout = max(left, 0.001) if most is None or left < most else None
         run = self._rooms.interpreter.run(container, arguments.code, arguments.requirements, timeout=timeout)
@@ -463,25 +480,3 @@ class Run:
             items = [*self._recalled.own, *output]
             rows = [ItemRecord(id=str(getattr(item, "id", "")), body=encode(item)) for item in items]
             await records.add_items(request.conversation, rows)
-
-
-class _Deadline:
-    """`asyncio.timeout_at` with a fault of ours; a class, since it is entered for every read from the network."""
-
-    __slots__ = ("_limit", "_timeout")
-
-    def __init__(self, ends: float, limit: float) -> None:
-        self._timeout = asyncio.timeout_at(ends)
-        self._limit = limit
-
-    async def __aenter__(self) -> None:
-        await self._timeout.__aenter__()
-
-    async def __aexit__(self, *error: object) -> None:
-        try:
-            await self._timeout.__aexit__(*error)  # type: ignore[arg-type]
-        except TimeoutError:
-            raise DeadlinePassed(
-                f"The response took longer than {self._limit:g} seconds; ask for less at once, use background mode,"
-                " or have the operator raise `deadline`."
-            ) from None

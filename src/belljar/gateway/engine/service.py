@@ -32,13 +32,11 @@ class Engine:
         self._records = rooms.records
         self._background = Background(rooms.records)
 
-    async def run(
+    def run(
         self, request: CreateResponse, caller: Caller, *, memory: dict[str, ResponseRecord] | None = None
     ) -> AsyncGenerator[list[Event], None]:
         """A response, live. Closing the generator stops everything that runs for it."""
-        async with aclosing(Run(self._rooms, request, caller, memory=memory).events()) as events:
-            async for batch in events:
-                yield batch
+        return Run(self._rooms, request, caller, memory=memory).events()
 
     async def begin(self, request: CreateResponse, caller: Caller) -> Response:
         """A response in the background: its first snapshot. The faults that can be known now are raised now."""
@@ -48,6 +46,10 @@ class Engine:
         await self._records.put_response(kept)
         self._background.start(run, caller.owner)
         return run.started
+
+    def in_background(self, owner: str) -> int:
+        """How many of an owner's responses go on without their caller."""
+        return self._background.count(owner)
 
     async def follow(self, id: str, caller: Caller, after: int) -> AsyncGenerator[list[bytes], None]:
         """The frames of a background response after the event numbered `after`."""

@@ -1,0 +1,63 @@
+"""What the generations of Gemini take and do in their own way, as a table."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+
+from msgspec import Struct
+
+Level: TypeAlias = Literal["MINIMAL", "LOW", "MEDIUM", "HIGH"]
+Effort: TypeAlias = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+
+LEVELS: tuple[Level, ...] = ("MINIMAL", "LOW", "MEDIUM", "HIGH")
+_LEVEL_OF: dict[str, Level] = {"none": "MINIMAL", "minimal": "MINIMAL", "low": "LOW", "medium": "MEDIUM"}
+_TOKENS_OF = {"none": 0, "minimal": 512, "low": 2_048, "medium": 8_192, "high": 24_576}
+
+
+class Family(Struct, frozen=True, kw_only=True):
+    """The defaults are what Gemini 3 and later have in common."""
+
+    levels: tuple[Level, ...] = LEVELS
+    """Values of `thinkingLevel` that it takes, the least first."""
+    budget: tuple[int, int] | None = None
+    """The least and the most tokens of `thinkingBudget`, where it takes that instead."""
+    signs: bool = True
+    """It refuses a function call that comes back without a signature."""
+    combines: bool = True
+    """It takes functions together with a form of the answer and with its own code execution, and images in results."""
+
+    def thinking(self, effort: Effort) -> dict[str, Any]:
+        """The members of `thinkingConfig` that come nearest; none where it does not think."""
+        if self.budget is not None:
+            least, most = self.budget
+            return {"thinkingBudget": min(most, max(least, _TOKENS_OF.get(effort, most)))}
+        if not self.levels:
+            return {}
+        wanted = LEVELS.index(_LEVEL_OF.get(effort, "HIGH"))
+        return {"thinkingLevel": next((one for one in self.levels if LEVELS.index(one) >= wanted), self.levels[-1])}
+
+
+_BEFORE_THINKING = Family(levels=(), signs=False, combines=False)
+_LOW_TO_HIGH = Family(levels=("LOW", "MEDIUM", "HIGH"))
+
+FAMILIES: tuple[tuple[str, Family], ...] = (
+    ("gemma", _BEFORE_THINKING),
+    ("gemini-1", _BEFORE_THINKING),
+    ("gemini-2.0", _BEFORE_THINKING),
+    ("gemini-2.5-flash-image", _BEFORE_THINKING),
+    ("gemini-2.5-pro", Family(budget=(128, 32_768), signs=False, combines=False)),
+    ("gemini-2.5", Family(budget=(0, 24_576), signs=False, combines=False)),
+    ("gemini-3-pro", Family(levels=("LOW", "HIGH"))),
+    ("gemini-3.1-pro", _LOW_TO_HIGH),
+    ("gemini-3.7-flash", _LOW_TO_HIGH),
+    ("gemini-3.8-flash", _LOW_TO_HIGH),
+    ("gemini-4-argon", _LOW_TO_HIGH),
+)
+"""By the beginning of the name; the first that fits counts."""
+_CURRENT = Family()
+
+
+def family(model: str) -> Family:
+    """Of a model by its name, with `models/` or a publisher before it or not."""
+    name = model.rpartition("/")[2]
+    return next((found for beginning, found in FAMILIES if name.startswith(beginning)), _CURRENT)
