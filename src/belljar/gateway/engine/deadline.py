@@ -43,9 +43,7 @@ class Deadline:
         try:
             return await awaitable
         except asyncio.CancelledError:
-            if not self._passed:
-                raise
-            if task.uncancel() > 0:
+            if self.left > 0 or task.uncancel() > 0:
                 raise
             raise self._fault() from None
         finally:
