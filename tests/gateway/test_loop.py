@@ -23,8 +23,8 @@ WEATHER = {
 }
 
 
-def ask(client: OpenAI, text: str = "go", **more: Any) -> Response:
-    given = {"model": "sim", "tools": CODE, "include": OUTPUTS, "input": text, **more}
+def ask(client: OpenAI, words: str = "go", **more: Any) -> Response:
+    given = {"model": "sim", "tools": CODE, "include": OUTPUTS, "input": words, **more}
     return cast(Response, client.responses.create(**given))
 
 
@@ -256,3 +256,18 @@ def test_a_slow_model_does_not_hold_up_the_first_event(client: OpenAI, scene: Sc
     assert next(events).type == "response.created"
     gate.set()
     assert [event.type for event in events][-1] == "response.completed"
+
+
+def test_structured_output_and_code_go_together(client: OpenAI, scene: Scene) -> None:
+    schema = {
+        "type": "object",
+        "properties": {"n": {"type": "integer"}},
+        "required": ["n"],
+        "additionalProperties": False,
+    }
+    scene.play([call("code_interpreter", code="6 * 7")], '{"n": 42}')
+    shape = {"format": {"type": "json_schema", "name": "answer", "schema": schema, "strict": True}}
+    response = ask(client, text=shape)
+    assert json.loads(response.output_text) == {"n": 42}
+    for one in scene.asked:
+        assert one.json["response_format"]["json_schema"]["schema"] == schema

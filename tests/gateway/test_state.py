@@ -210,3 +210,27 @@ def test_an_explicit_container_that_expired_is_refused_and_auto_heals_it(own_hou
         scene.play([call("code_interpreter", code="open('f').read()")], "ok")
         assert logs(ask(client, previous_response_id=first.id, tools=CODE)) == "'f'"
         assert client.containers.retrieve(id).status == "running"
+
+
+def test_a_gateway_without_the_interpreter_refuses_it_by_name(scene: Scene, tmp_path: Path) -> None:
+    settings = tmp_path / "config.yaml"
+    settings.write_text("providers:\n  code_interpreter:\n    enabled: false\n")
+    with (
+        House(tmp_path / "state", "--config", str(settings), "--upstream", f"loop={scene.server.base_url}") as house,
+        OpenAI(base_url=house.base_url, api_key="none", max_retries=0) as client,
+    ):
+        with pytest.raises(openai.BadRequestError, match="switched off") as caught:
+            ask(client)
+        assert caught.value.param == "tools[0].type"
+        scene.play("fine without")
+        assert ask(client, tools=[]).output_text == "fine without"
+        assert "tools" not in scene.asked[0].json
+
+
+def test_nothing_of_an_unstored_response_is_in_the_store(own_house: House, scene: Scene) -> None:
+    with own_house as house, OpenAI(base_url=house.base_url, api_key="none", max_retries=0) as client:
+        scene.play("a secret word: xyzzy")
+        ask(client, "tell me plugh", tools=[], store=False)
+    kept = b"".join(path.read_bytes() for path in own_house.state.rglob("*") if path.is_file())
+    assert b"xyzzy" not in kept
+    assert b"plugh" not in kept

@@ -126,6 +126,9 @@ class Gateway:
         self._models = Models(self._upstreams, transport)
         stack.push_async_callback(self._models.close)
         metrics = Metrics()
+        metrics.sandboxes.ask("busy", how=lambda: containers.count_sandboxes()[0])
+        metrics.sandboxes.ask("idle", how=lambda: containers.count_sandboxes()[1])
+        metrics.sandboxes.ask("warm", how=lambda: source.spare)
         self._engine = Engine(
             Rooms(
                 records=records,
@@ -321,6 +324,7 @@ class _Off:
     """The source of a gateway without the code interpreter."""
 
     packages: tuple[Installed, ...] = ()
+    spare = 0
 
     def acquire(self, spec: Spec) -> AbstractAsyncContextManager[Sandbox]:
         raise Refused("the code interpreter is switched off here (code_interpreter = false)")
@@ -375,6 +379,7 @@ def _engine_options(settings: Settings) -> EngineOptions:
     return EngineOptions(
         deadline=settings.deadline,
         timeout=settings.timeout,
+        interpreter=settings.code_interpreter,
         turns=settings.max_turns,
         executor=cast(Literal["belljar", "provider"], settings.executor),
     )
