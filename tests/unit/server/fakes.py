@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -82,6 +82,8 @@ class FakeEngine:
         self.stopped: list[str] = []
         """How each run ended: done, closed or cancelled."""
         self.background: dict[str, list[bytes]] = {}
+        self.going_on: list[str] = []
+        """The owners of responses that are in the background now."""
         self.deleted: list[str] = []
         self.pages: list[Page] = []
         self.includes: list[tuple[str, ...]] = []
@@ -115,6 +117,9 @@ class FakeEngine:
         response = cast(events.Created, batches[0][0]).response
         self.background[response.id] = [sse(event) for batch in batches for event in batch]
         return structs.replace(response, status="queued", background=True)
+
+    def in_background(self, owner: str) -> int:
+        return self.going_on.count(owner)
 
     async def follow(self, id: str, caller: Caller, after: int) -> AsyncGenerator[list[bytes], None]:
         self._known(id)
@@ -312,6 +317,11 @@ class FakeBlobs:
     def path(self, name: str) -> Path | None:
         return None
 
+    async def remove_unused(self, records: Records, names: Iterable[str]) -> int:
+        for name in names:
+            del self.kept[name]
+        return 1
+
     async def sweep(self, records: Records) -> int:
         return 0
 
@@ -385,8 +395,11 @@ class FakeHealth:
 class FakeKeys:
     """One good key, `bj-good`; its owner is `key_1`. And `bj-other` of `key_2`."""
 
+    def __init__(self) -> None:
+        self.owners = {"bj-good": "key_1", "bj-other": "key_2"}
+
     async def check(self, plain: str) -> KeyRecord | None:
-        owner = {"bj-good": "key_1", "bj-other": "key_2"}.get(plain)
+        owner = self.owners.get(plain)
         return KeyRecord(id=owner, name="", digest="", shown="", created_at=1) if owner else None
 
 
@@ -400,6 +413,7 @@ class Rooms:
         self.containers = FakeContainers(self.blobs)
         self.records = FakeRecords()
         self.health = FakeHealth()
+        self.keys = FakeKeys()
         self.services = Services(
             engine=self.engine,
             conversations=self.conversations,
@@ -408,5 +422,5 @@ class Rooms:
             records=cast(Records, self.records),
             blobs=cast(Blobs, self.blobs),
             health=cast(Health, self.health),
-            keys=cast(Keyring, FakeKeys()) if keys else None,
+            keys=cast(Keyring, self.keys) if keys else None,
         )

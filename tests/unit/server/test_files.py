@@ -38,6 +38,7 @@ def test_the_sdk_gets_back_what_it_sent(gateway: Gateway, name: str) -> None:
         with pytest.raises(openai.NotFoundError):
             client.files.retrieve(file.id)
     assert gateway.rooms.blobs.open == 0
+    assert not gateway.rooms.blobs.kept
 
 
 def test_a_path_is_a_file(gateway: Gateway, tmp_path: Path) -> None:

@@ -328,6 +328,16 @@ def test_a_key_at_the_handshake_is_the_owner_of_its_turns(opened: Opened) -> Non
     assert gateway.rooms.engine.callers[0].owner == "key_1"
 
 
+def test_a_key_that_was_revoked_meanwhile_has_no_further_turn(opened: Opened) -> None:
+    gateway = opened(keys=True)
+    with opened_socket(gateway, authorization="Bearer bj-good") as socket:
+        assert turn(socket)[-1]["type"] == "response.completed"
+        gateway.rooms.keys.owners.clear()
+        [told] = turn(socket)
+    assert (told["status"], told["error"]["code"]) == (401, "invalid_api_key")
+    assert len(gateway.rooms.engine.callers) == 1
+
+
 def test_a_message_that_is_too_large_ends_the_connection(gateway: Gateway) -> None:
     with opened_socket(gateway) as socket:
         socket.send(json.dumps({**CREATE, "input": "x" * (2 << 20)}))

@@ -58,7 +58,7 @@ class GatewayApp:
         self._in_flight = metrics.in_flight
         self._life = life
         self._origins = Origins(options.origins)
-        self._quotas = quotas = Quotas(options.quota, services.records, clock)
+        self._quotas = quotas = Quotas(options.quota, services.records, clock, services.engine.in_background)
         self._router = Router(
             [
                 *ResponseRoutes(services.engine, quotas, options).routes(),
@@ -117,7 +117,7 @@ class GatewayApp:
             return
         request.params = found.params
         if not found.route.open:
-            owner = await auth.owner(self._keys, request.headers)
+            owner = await self._owner(request)
             request.caller = Caller(owner, request.id)
             self._quotas.request(owner)
         await found.route.handler(request)
@@ -158,13 +158,16 @@ class GatewayApp:
             if not self._socket.at(request.path):
                 message = f"Invalid URL (WebSocket {request.path[:_SHOWN]}). Connect to {self._socket.PATH}."
                 raise Refusal(Fault(status=404, type="invalid_request_error", code="unknown_url", message=message))
-            owner = await auth.owner(self._keys, request.headers)
+            owner = await self._owner(request)
         except BelljarError as error:
             await request.refuse(faults.of(error), _challenge(error))
         except Refusal as refusal:
             await request.refuse(refusal.fault, refusal.headers)
         else:
-            await self._socket.serve(Caller(owner, request.id), receive, send)
+            await self._socket.serve(Caller(owner, request.id), receive, send, check=lambda: self._owner(request))
+
+    async def _owner(self, request: Request) -> str:
+        return await auth.owner(self._keys, request.headers)
 
     # -- life ---------------------------------------------------------------------------------------------------------
 

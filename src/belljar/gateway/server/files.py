@@ -82,10 +82,11 @@ class Files:
         await request.reply(200, encode(objects.file(await self._find(request))))
 
     async def delete(self, request: Request) -> None:
-        id = request.params["id"]
-        if not await self._records.delete_file(id, request.caller.owner):
-            raise _absent(id)
-        await request.reply(200, objects.deleted(id, "file"))
+        record = await self._find(request)
+        if not await self._records.delete_file(record.id, record.owner):
+            raise _absent(record.id)
+        await self._blobs.remove_unused(self._records, [record.blob])
+        await request.reply(200, objects.deleted(record.id, "file"))
 
     async def content(self, request: Request) -> None:
         record = await self._find(request)

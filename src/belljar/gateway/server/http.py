@@ -200,8 +200,9 @@ class Request:
         ]
         await self._send({"type": "http.response.start", "status": status, "headers": told})
 
-    async def write(self, data: bytes) -> None:
-        await self._send({"type": "http.response.body", "body": data, "more_body": True})
+    def write(self, data: bytes) -> Awaitable[None]:
+        """To be awaited; not a coroutine of its own, since a stream writes thousands of times."""
+        return self._send({"type": "http.response.body", "body": data, "more_body": True})
 
     async def close(self) -> None:
         await self._send({"type": "http.response.body", "body": b""})

@@ -44,6 +44,10 @@ class Engine(Protocol):
         """In the background."""
         ...
 
+    def in_background(self, owner: str) -> int:
+        """How many of an owner's responses go on there now."""
+        ...
+
     def follow(self, id: str, caller: Caller, after: int) -> AsyncGenerator[list[bytes], None]:
         """Frames of a background response after the event numbered `after`; -1 for all."""
         ...

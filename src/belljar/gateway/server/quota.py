@@ -17,10 +17,18 @@ _MINUTE = 60.0
 class Quotas:
     """Counted in this process; bytes are asked of the store."""
 
-    def __init__(self, quota: Quota, records: Records, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        quota: Quota,
+        records: Records,
+        clock: Callable[[], float],
+        background: Callable[[str], int] = lambda owner: 0,
+    ) -> None:
+        """`background` tells how many responses of an owner go on without anybody waiting for them."""
         self._quota = quota
         self._records = records
         self._clock = clock
+        self._background = background
         self._spent: dict[str, tuple[float, float]] = {}
         """By owner: how many requests of the minute are used up, and when that was so. It drains as time goes by."""
         self._running: dict[str, int] = {}
@@ -42,14 +50,14 @@ class Quotas:
         self._spent[owner] = (spent + 1, now)
 
     def response(self, owner: str) -> AbstractContextManager[None]:
-        """A response in progress."""
+        """A response in progress, as long as somebody waits for it."""
         most = self._quota.responses
         return nullcontext() if most is None else self._one_of(most, owner)
 
     @contextmanager
     def _one_of(self, most: int, owner: str) -> Iterator[None]:
         running = self._running.get(owner, 0)
-        if running >= most:
+        if running + self._background(owner) >= most:
             raise OverQuota(
                 f"Rate limit reached: this key may have {most} responses in progress. Wait until one is done.",
                 after=1.0,

@@ -43,10 +43,11 @@ class ResponseRoutes:
 
     async def create(self, request: Request) -> None:
         asked = reading.read_response(await request.json(self._options.largest_body))
+        if asked.background:
+            await self._begin(request, asked)
+            return
         with self._quotas.response(request.caller.owner):
-            if asked.background:
-                await self._begin(request, asked)
-            elif asked.stream:
+            if asked.stream:
                 await self._stream(request, self._engine.run(asked, request.caller))
             else:
                 response = await finished(request, self._engine.run(asked, request.caller))
@@ -103,7 +104,8 @@ class ResponseRoutes:
         await pour(request, run, frame, trouble, ping=self._options.ping)
 
     async def _begin(self, request: Request, asked: CreateResponse) -> None:
-        response = await self._engine.begin(asked, request.caller)
+        with self._quotas.response(request.caller.owner):
+            response = await self._engine.begin(asked, request.caller)
         if asked.stream:
             await self._follow(request, response.id, -1)
         else:

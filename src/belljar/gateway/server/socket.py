@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Awaitable, Callable
 from contextlib import aclosing
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 from msgspec import Struct
 
@@ -24,6 +25,9 @@ from belljar.wire.codec import encode
 from belljar.wire.events import Event, Failed
 from belljar.wire.faults import Fault
 from belljar.wire.requests import CreateResponse
+
+Check: TypeAlias = Callable[[], Awaitable[object]]
+"""Whether the caller may still call: raises where not."""
 
 _MOST_WAITING = 16
 _LARGEST_MEMORY = 64 << 20
@@ -68,14 +72,14 @@ class ResponseSocket:
     def at(self, path: str) -> bool:
         return path.removesuffix("/") == self.PATH
 
-    async def serve(self, caller: Caller, receive: Receive, send: Send) -> None:
-        """From the handshake to the end of the connection."""
+    async def serve(self, caller: Caller, receive: Receive, send: Send, *, check: Check) -> None:
+        """From the handshake to the end of the connection. Every turn is checked: a key may be revoked meanwhile."""
         await receive()
         await send({"type": "websocket.accept", "headers": [(b"x-request-id", caller.request_id.encode())]})
         sockets = self._ledger.metrics.sockets
         sockets.add()
         try:
-            session = _Session(self._engine, self._quotas, self._ledger, caller.owner, receive, send)
+            session = _Session(self._engine, self._quotas, self._ledger, caller.owner, receive, send, check)
             await session.run(self._options.socket_life)
         except Gone:
             pass
@@ -87,7 +91,14 @@ class _Session:
     """One connection. Messages that come during a turn wait for it."""
 
     def __init__(
-        self, engine: Engine, quotas: Quotas, ledger: Ledger, owner: str, receive: Receive, send: Send
+        self,
+        engine: Engine,
+        quotas: Quotas,
+        ledger: Ledger,
+        owner: str,
+        receive: Receive,
+        send: Send,
+        check: Check,
     ) -> None:
         self._engine = engine
         self._quotas = quotas
@@ -95,6 +106,7 @@ class _Session:
         self._owner = owner
         self._receive = receive
         self._send = send
+        self._check = check
         self._waiting: asyncio.Queue[str | None] = asyncio.Queue()
         self._memory: dict[str, ResponseRecord] = {}
         """Responses of this connection that are not stored."""
@@ -137,6 +149,7 @@ class _Session:
         try:
             if text is None:
                 raise InvalidRequest("Messages are text frames that hold JSON; this one was binary.")
+            await self._check()
             asked = read(text)
             self._quotas.request(self._owner)
             with self._quotas.response(self._owner):
@@ -168,8 +181,9 @@ class _Session:
             raise Gone from None
 
     async def _tell(self, fault: Fault, lane: str | None = None, after: Event | None = None) -> None:
-        """An error: with a number where it breaks off a stream."""
-        error = {"type": fault.type, "code": fault.code, "message": fault.message, "param": fault.param}
+        """An error: with a number where it breaks off a stream. Open Responses wants a code in each."""
+        code = fault.code or fault.type
+        error = {"type": fault.type, "code": code, "message": fault.message, "param": fault.param}
         told: dict[str, Any] = {"type": "error", "status": fault.status, "error": error}
         if after is not None:
             told["sequence_number"] = after.sequence_number + 1

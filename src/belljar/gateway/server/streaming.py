@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from typing import TypeVar
 
@@ -33,16 +33,13 @@ class EventStream:
         self._ping = ping
         self._loop = asyncio.get_running_loop()
         self._heard = self._loop.time()
-        self._sending = False
 
     async def open(self) -> None:
         await self._request.open(200, _HEADERS)
 
-    async def send(self, frame: bytes) -> None:
-        self._sending = True
-        await self._request.write(frame)
-        self._sending = False
+    def send(self, frame: bytes) -> Awaitable[None]:
         self._heard = self._loop.time()
+        return self._request.write(frame)
 
     async def watch(self) -> None:
         """Returns when the client has gone; until then, breaks long silences."""
@@ -54,7 +51,7 @@ class EventStream:
                 if self._loop.time() < self._heard + self._ping:
                     continue
                 self._heard = self._loop.time()
-                if self._request.status and not self._sending:
+                if self._request.status:
                     await self._request.write(PING)
 
 
