@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import inspect
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+import zipfile
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -135,3 +136,16 @@ async def appears(box: Box, name: str) -> None:
     while name not in [info.name for info in await box.files.list()]:
         assert time.monotonic() < deadline, f"not within {PATIENCE:g} s: {name}"
         await asyncio.sleep(0.01)
+
+
+def wheel(home: Path, name: str, code: str, *, version: str = "1.0", requires: Sequence[str] = ()) -> Path:
+    """A wheel of one module."""
+    info = f"{name}-{version}.dist-info"
+    head = [f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}", *(f"Requires-Dist: {one}" for one in requires)]
+    path = home / f"{name}-{version}-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr(f"{name}.py", code)
+        archive.writestr(f"{info}/METADATA", "\n".join(head) + "\n")
+        archive.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        archive.writestr(f"{info}/RECORD", f"{name}.py,,\n{info}/METADATA,,\n{info}/WHEEL,,\n{info}/RECORD,,\n")
+    return path

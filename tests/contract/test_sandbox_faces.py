@@ -20,7 +20,7 @@ from belljar.sandbox.base import GIB, MIB, SandboxSource
 from belljar.sandbox.local.source import LocalSource
 from belljar.sandbox.outputs import Exit, Stdout
 
-from .conftest import until
+from .conftest import until, wheel
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def local(source: SandboxSource) -> LocalSource:
     return source
 
 
-def test_the_blocking_face(local: LocalSource) -> None:
+def test_the_blocking_face(local: LocalSource, home: Path) -> None:
     with Sandbox(memory="1g", packages="data", source=local) as box:
         box.run("x = 41")
         assert box.run("x + 1").text == "42"
@@ -47,11 +47,16 @@ def test_the_blocking_face(local: LocalSource) -> None:
         assert [info.name for info in box.files.list()] == ["data.csv", "out.txt"]
         box.restart()
         assert box.run("'x' in globals()").text == "False"
+        wheel(home / "wheels", "facing", "x = 5\n")
+        box.install(["facing"])
+        assert box.run("import facing; facing.x").text == "5"
+        with pytest.raises(InvalidRequest, match=r"^requirements: 'facing' is one text"):
+            box.install("facing")
     with pytest.raises(Lost):
         box.run("1")
 
 
-async def test_the_asynchronous_face(source: SandboxSource) -> None:
+async def test_the_asynchronous_face(source: SandboxSource, home: Path) -> None:
     async with AsyncSandbox(memory="1g", packages="data", source=source) as box:
         await box.run("x = 41")
         assert (await box.run("x + 1")).text == "42"
@@ -62,6 +67,9 @@ async def test_the_asynchronous_face(source: SandboxSource) -> None:
         assert (await box.run("import time; time.sleep(30)", timeout=0.2)).exit.status == "timed_out"
         await box.restart()
         assert (await box.run("'x' in globals()")).text == "False"
+        wheel(home / "wheels", "facing", "x = 5\n")
+        await box.install(["facing"])
+        assert (await box.run("import facing; facing.x")).text == "5"
     with pytest.raises(Lost):
         await box.run("1")
 

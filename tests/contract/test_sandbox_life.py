@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import tempfile
-import zipfile
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from belljar.sandbox.base import Cell, SandboxSource, Spec
 from belljar.sandbox.local.source import LocalSource, Options
 from belljar.sandbox.outputs import Exit, Stdout
 
-from .conftest import PATIENCE, Box, Boxes, appears, until
+from .conftest import PATIENCE, Box, Boxes, appears, until, wheel
 
 
 async def test_sandboxes_are_fresh_and_separate(boxes: Boxes) -> None:
@@ -70,6 +69,8 @@ async def test_a_closed_sandbox_is_lost(boxes: Boxes) -> None:
         await box.files.write("x", b"")
     with pytest.raises(Lost):
         await box.sandbox.restart()
+    with pytest.raises(Lost):
+        await box.sandbox.install(["numpy"])
     box.sandbox.interrupt()
 
 
@@ -116,15 +117,6 @@ async def test_an_exception_inside_the_context_passes_through(boxes: Boxes) -> N
 # Requirements
 
 
-def wheel(home: Path, name: str, code: str) -> None:
-    info = f"{name}-1.0.dist-info"
-    with zipfile.ZipFile(home / f"{name}-1.0-py3-none-any.whl", "w") as archive:
-        archive.writestr(f"{name}.py", code)
-        archive.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
-        archive.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
-        archive.writestr(f"{info}/RECORD", f"{name}.py,,\n{info}/METADATA,,\n{info}/WHEEL,,\n{info}/RECORD,,\n")
-
-
 async def test_requirements_can_be_imported_and_not_changed(boxes: Boxes, home: Path) -> None:
     wheel(home / "wheels", "tinything", "def answer(): return 42\n")
     async with boxes(requirements=("tinything",)) as box:
@@ -140,6 +132,12 @@ async def test_requirements_can_be_imported_and_not_changed(boxes: Boxes, home: 
         assert (await box.run("import tinything; tinything.answer()")).text == "42"
     async with boxes() as box:
         assert (await box.run("import tinything")).exit.status == "raised"
+
+
+async def test_the_bare_environment_gets_what_others_have_preloaded(boxes: Boxes, home: Path) -> None:
+    wheel(home / "wheels", "numpy", "is_ours = True\n", version="99.0")
+    async with boxes(packages="none", requirements=("numpy",)) as box:
+        assert (await box.run("import numpy; numpy.is_ours")).text == "True"
 
 
 @pytest.mark.parametrize(

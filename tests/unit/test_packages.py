@@ -39,7 +39,7 @@ from belljar.errors import (
 )
 from belljar.sandbox.packages import Installed, Layer, LayerPolicy, LayerStore, Pin, installed
 from belljar.sandbox.packages.fetch import Fetch, explain
-from belljar.sandbox.packages.requirements import MEANT, missing
+from belljar.sandbox.packages.requirements import MEANT, missing, unnamed
 
 PYTHON = Path(sys.executable)
 NUMPY = Installed("numpy", "2.1.0", "arrays", ("numpy",))
@@ -191,6 +191,11 @@ def test_remedies_are_names_that_are_not_refused_themselves() -> None:
 def test_duplicates_are_merged_and_names_normalised() -> None:
     found = missing(["Poly_Lars>=1", "poly.lars[B]<2", 'x; os_name=="nt"', "x"], base={}, most=9)
     assert [str(one) for one in found] == ["poly-lars[b]<2,>=1", "x", 'x; os_name == "nt"']
+
+
+def test_what_is_asked_for_again_is_found_by_name() -> None:
+    earlier = ("Poly_Lars>=1", "x; os_name == 'nt'", "y[a]", "z")
+    assert unnamed(earlier, ["poly.lars==2", " X<3", "y", "other"]) == ("z",)
 
 
 PIECES = st.sampled_from(
@@ -704,7 +709,7 @@ def test_no_wheel_for_this_platform_is_explained(stores: Stores, links: Path) ->
 
 
 def test_offline_tells_what_is_installed(stores: Stores) -> None:
-    with pytest.raises(Refused, match=r"not available here: .* installed already: numpy, pillow"):
+    with pytest.raises(Refused, match=r"requirements: humanize is not available here: .* installed already: numpy, pillow"):
         stores().layer(["humanize"])
 
 

@@ -70,9 +70,9 @@ def test_any_bytes_give_frames_or_malformed_however_they_are_split(
     assert whole[0][: len(good)] == good
     assert decode_until_malformed(split(data, cuts)) == whole
     for kind, payload in whole[0]:
-        for read in (frames.decode_json, frames.decode_bundle):
+        for read in (frames.decode_json, frames.decode_bundle, frames.decode_text):
             try:
-                assert isinstance(read(payload), dict)
+                assert isinstance(read(payload), dict | tuple)
             except frames.Malformed:
                 pass
         assert kind in frames.KINDS
@@ -110,8 +110,22 @@ def test_json_comes_back_as_it_was(value: dict[str, object], kind: int) -> None:
 
 @pytest.mark.parametrize("text", ["\ud800", "a\udcffb", "\udbff\udc00", "𝄞", "\0", "\u2028", "ä" * 100_000])
 def test_odd_text_survives(text: str) -> None:
-    [(_, payload)] = decode([frames.encode_json(frames.RUN, {"code": text})])
-    assert frames.decode_json(payload)["code"] == paired(text)
+    [(_, payload)] = decode([frames.encode_json(frames.DONE, {"note": text})])
+    assert frames.decode_json(payload)["note"] == paired(text)
+    [(_, payload)] = decode([frames.encode_text(frames.RUN, 7, text)])
+    assert frames.decode_text(payload) == (7, text)
+
+
+@given(st.integers(0, 2**32 - 1), ANY_TEXT, st.sampled_from([frames.RUN, frames.OK, frames.PATHS]))
+def test_texts_come_back_as_they_were(number: int, text: str, kind: int) -> None:
+    [(found, payload)] = decode([frames.encode_text(kind, number, text)])
+    assert (found, frames.decode_text(payload)) == (kind, (number, text))
+
+
+@pytest.mark.parametrize("payload", [b"", b"\0\0\0", b"\0\0\0\0\xff", b"\0\0\0\0\xed\xa0", b"\0\0\0\0\xf4\x90\x80\x80"])
+def test_what_is_no_text_is_malformed(payload: bytes) -> None:
+    with pytest.raises(frames.Malformed):
+        frames.decode_text(payload)
 
 
 @given(BUNDLES, st.sampled_from([frames.DISPLAY, frames.RESULT]))

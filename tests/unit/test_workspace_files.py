@@ -507,6 +507,20 @@ def changes(ran: Run) -> list[tuple[str, str]]:
     return sorted((file.name, file.change) for file in ran.files)
 
 
+def test_an_empty_workspace_is_told_at_a_glance_and_what_comes_into_it_is_seen(box: Box) -> None:
+    deadline = time.monotonic() + 20
+    while not box.files.untouched():
+        assert time.monotonic() < deadline, "an empty workspace is looked at again and again"
+        assert changes(run(box, "1")) == []
+    assert changes(run(box, "open('a', 'w').close()")) == [("a", "created")]
+    assert not box.files.untouched()
+    assert changes(run(box, "import os; os.remove('a'); os.mkdir('folder')")) == []
+    time.sleep(0.1)  # as long as it takes to trust the stamp of a directory, were this one empty
+    assert changes(run(box, "1")) == []
+    assert not box.files.untouched()
+    assert changes(run(box, "open('folder/b', 'w').close()")) == [("folder/b", "created")]
+
+
 def test_new_and_changed_files_are_told_once(box: Box) -> None:
     box.files.write("given", b"by the host")
     assert changes(run(box, "1")) == []

@@ -49,8 +49,6 @@ def make_spec(
         _check_positive(value, name=name)
     if not _is_number(processes) or processes < 4:
         raise InvalidRequest(f"processes: {processes!r} is not a number from 4 up", param="processes")
-    if isinstance(requirements, str):
-        raise InvalidRequest(f"requirements: {requirements!r} is one text; give a list of names", param="requirements")
     limits = Limits(
         memory=memory_bytes,
         cpus=cpus,
@@ -60,7 +58,14 @@ def make_spec(
         disk=memory_bytes // 2 if disk is None else parse_size(disk, name="disk"),
         output=parse_size(output, name="output"),
     )
-    return Spec(limits=limits, packages=packages, requirements=tuple(requirements))
+    return Spec(limits=limits, packages=packages, requirements=make_requirements(requirements))
+
+
+def make_requirements(requirements: Sequence[str]) -> tuple[str, ...]:
+    """What is to be installed; what is wrong with one of them is found by whoever fetches it."""
+    if isinstance(requirements, str):
+        raise InvalidRequest(f"requirements: {requirements!r} is one text; give a list of names", param="requirements")
+    return tuple(requirements)
 
 
 def make_cell(code: str, timeout: float | None) -> Cell:

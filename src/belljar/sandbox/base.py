@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias, runtime_checkable
@@ -100,6 +100,11 @@ class Sandbox(Protocol):
     def id(self) -> str: ...
     @property
     def files(self) -> Workspace: ...
+    @property
+    def alive(self) -> bool:
+        """Whether it lives, as far as can be told without waiting. Ask between cells."""
+        ...
+
     def run(self, cell: Cell) -> AsyncGenerator[Output, None]:
         """Outputs as they come; the last is an `Exit`. Raises only when the sandbox itself is at fault."""
         ...
@@ -110,6 +115,14 @@ class Sandbox(Protocol):
 
     async def restart(self) -> None:
         """A new interpreter with the same files; variables and stray processes are gone."""
+        ...
+
+    async def install(self, requirements: Sequence[str]) -> None:
+        """Make these packages importable from the next cell on, without losing variables.
+
+        Takes its turn like a cell. Raises `InvalidRequest`, `TooLarge` or `Refused` with the reason; nothing changes
+        then.
+        """
         ...
 
 

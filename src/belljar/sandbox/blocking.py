@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, Unpack
@@ -38,6 +38,9 @@ class Sandbox:
 
     def __enter__(self) -> Self:
         source = self._source or default_source()
+        from belljar.sandbox.local import drive
+
+        self._drive = drive  # once: every cell would look for the module again
         self._box = self._stack.enter_context(source.lease(self.spec))
         return self
 
@@ -71,12 +74,10 @@ class Sandbox:
 
     def stream(self, code: str, *, timeout: float | None = None) -> Iterator[Output]:
         """Outputs as they come; leaving early stops the cell. Cells of other threads wait their turn."""
-        from belljar.sandbox.local import drive
-
         box = self._open
         with self._turn:
             finished = False
-            outputs = drive.blocking(box, box.run(make_cell(code, timeout)))
+            outputs = self._drive.blocking(box, box.run(make_cell(code, timeout)))
             try:
                 for output in outputs:
                     finished = isinstance(output, Exit)
@@ -93,7 +94,11 @@ class Sandbox:
 
     def restart(self) -> None:
         """A new interpreter with the same files."""
-        from belljar.sandbox.local import drive
-
         with self._turn:
-            drive.finish(self._open, self._open.restart())
+            self._drive.finish(self._open, self._open.restart())
+
+    def install(self, requirements: Sequence[str]) -> None:
+        """Make these packages importable from the next cell on; variables are kept."""
+        box = self._open
+        with self._turn:
+            box.install(*box.fetch(requirements))

@@ -112,6 +112,10 @@ def _limit(error: Error, limits: Limits) -> str:
             r"|No address associated|NameResolutionError|Failed to resolve",
             "There is no network in here; put the data in /mnt/data instead.",
         ),
+        (
+            r"\bErrno 111\b|Connection refused",
+            "There is no network in here, and nothing inside listens there; put the data in /mnt/data instead.",
+        ),
     )
     seen = f"{error.type}: {error.message}"
     if error.type == "PermissionError" and "Errno 1]" in seen:

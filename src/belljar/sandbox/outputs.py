@@ -148,19 +148,18 @@ def fold(outputs: Iterable[Output]) -> Run:
     """Drain a stream of outputs into one value: the blocking answer is the stream, folded."""
     kept = tuple(outputs)
     stdout, stderr, displays, files = [], [], [], []
-    result, end = None, Exit("ok")
+    result = end = None
     for output in kept:
-        match output:
-            case Stdout(text):
-                stdout.append(text)
-            case Stderr(text):
-                stderr.append(text)
-            case Result():
-                result = output
-            case Display():
-                displays.append(output)
-            case FileChanged():
-                files.append(output)
-            case Exit():
-                end = output
-    return Run(kept, "".join(stdout), "".join(stderr), result, tuple(displays), tuple(files), end)
+        if isinstance(output, Stdout):
+            stdout.append(output.text)
+        elif isinstance(output, Stderr):
+            stderr.append(output.text)
+        elif isinstance(output, Result):
+            result = output
+        elif isinstance(output, Display):
+            displays.append(output)
+        elif isinstance(output, FileChanged):
+            files.append(output)
+        else:
+            end = output
+    return Run(kept, "".join(stdout), "".join(stderr), result, tuple(displays), tuple(files), end or Exit("ok"))

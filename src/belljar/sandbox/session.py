@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
 from types import TracebackType
 from typing import Self, Unpack
@@ -77,3 +77,7 @@ class AsyncSandbox:
     async def restart(self) -> None:
         """A new interpreter with the same files."""
         await self._open.restart()
+
+    async def install(self, requirements: Sequence[str]) -> None:
+        """Make these packages importable from the next cell on; variables are kept."""
+        await self._open.install(requirements)

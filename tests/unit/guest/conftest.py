@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -101,16 +101,18 @@ class Driver:
         assert kind == frames.HELLO
         self.hello = frames.decode_json(payload)
 
-    def send(self, code: str) -> None:
+    def send(self, code: str, paths: Sequence[str] | None = None) -> None:
         self._number += 1
-        self._sock.sendall(frames.encode_json(frames.RUN, {"id": self._number, "code": code}))
+        if paths is not None:
+            self._sock.sendall(frames.encode_text(frames.PATHS, self._number, os.pathsep.join(paths)))
+        self._sock.sendall(frames.encode_text(frames.RUN, self._number, code))
 
-    def run(self, code: str) -> Ran:
-        self.send(code)
+    def run(self, code: str, paths: Sequence[str] | None = None) -> Ran:
+        self.send(code, paths)
         return self.finish()
 
-    def ok(self, code: str) -> Ran:
-        ran = self.run(code)
+    def ok(self, code: str, paths: Sequence[str] | None = None) -> Ran:
+        ran = self.run(code, paths)
         assert ran.status == "ok", ran
         return ran
 
@@ -121,10 +123,14 @@ class Driver:
             kind, payload = self._frame(ran, until)
             if kind == 0:
                 break
-            if kind == frames.DONE:
-                ran.done = frames.decode_json(payload)
+            if kind in (frames.DONE, frames.OK):
+                if kind == frames.DONE:
+                    ran.done = frames.decode_json(payload)
+                else:
+                    number, text = frames.decode_text(payload)
+                    ran.done = {"id": number, "status": "ok", "result": text}
                 assert ran.done["id"] == self._number
-                if (short := ran.done.pop("result", None)) is not None:
+                if short := ran.done.pop("result"):
                     ran.results.append({"text/plain": str(short)})
                 self.drain(ran)
                 break

@@ -78,9 +78,39 @@ def test_changing_the_directory_lasts(guest: Driver, tmp_path: Path) -> None:
 
 
 def test_extra_paths(start: Callable[..., Driver], tmp_path: Path) -> None:
-    (tmp_path / "layer").mkdir()
-    (tmp_path / "layer" / "layered.py").write_text("x = 5")
-    assert start(paths=[str(tmp_path / "layer")]).ok("import layered; layered.x").result == "5"
+    guest = start(paths=[layer(tmp_path / "layer", "layered")])
+    assert guest.ok("import layered; layered.__name__").result == "'layered'"
+
+
+def test_paths_that_change_later(start: Callable[..., Driver], tmp_path: Path) -> None:
+    first, second = layer(tmp_path / "first", "one", "two"), layer(tmp_path / "second", "one", "two")
+    guest = start(paths=[first])
+    before = guest.ok("import one, sys; kept = sys.path; sys.path").result
+    assert guest.ok("import one, two; two.__file__", paths=[second]).result == f"'{second}/two.py'"
+    assert guest.ok("one.__file__, kept is sys.path").result == f"('{first}/one.py', True)"
+    assert guest.ok("sys.path").result == before.replace(first, second)
+    assert guest.ok("sys.path", paths=[]).result == before.replace(f", '{first}'", "")
+
+
+def test_a_path_that_a_cell_broke_is_changed_once_it_is_mended(guest: Driver, tmp_path: Path) -> None:
+    guest.ok("import sys; kept, sys.path = sys.path, None")
+    assert guest.ok("sys.path is None", paths=[layer(tmp_path / "late", "late")]).result == "True"
+    guest.ok("sys.path = kept")
+    guest.ok("import late")
+
+
+def test_a_finder_that_fails_when_paths_change_fails_the_cell_only(guest: Driver, tmp_path: Path) -> None:
+    guest.ok("import sys\nclass Bad:\n def find_spec(*a): pass\n def invalidate_caches(self): 1 / 0\n"
+             "sys.meta_path.insert(0, Bad())")  # fmt: skip
+    assert guest.run("1", paths=[layer(tmp_path / "late", "late")]).error["type"] == "ZeroDivisionError"
+    guest.ok("import late")
+
+
+def layer(home: Path, *modules: str) -> str:
+    home.mkdir()
+    for name in modules:
+        (home / f"{name}.py").touch()
+    return str(home)
 
 
 @pytest.mark.parametrize(("code", "number"), [("import sys; sys.exit()", 0), ("exit(0)", 0), ("quit()", 0)])

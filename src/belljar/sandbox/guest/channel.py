@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import socket
 from _thread import allocate_lock
 from collections.abc import Mapping
@@ -16,11 +15,6 @@ from .interrupts import Interrupts
 originals.protect(globals())
 
 _HEADER = Struct("<IB")
-_LENGTH = Struct("<I")
-# Bound now: a cell may replace json.dumps.
-_dumps = json.JSONEncoder(separators=(",", ":")).encode
-_loads = json.JSONDecoder().decode
-
 _UNREAD = 0x5411
 """SIOCOUTQ: how much of what was sent lies unread."""
 _MOST_WAIT = 1.0
@@ -52,41 +46,42 @@ class Channel:
         self._lock = allocate_lock()
         self._sock.close()
 
-    def receive(self) -> dict[str, object] | None:
-        """The next request; None when the host is gone."""
+    def receive(self) -> tuple[int, bytes] | None:
+        """The next request, as its kind and payload; None when the host is gone."""
         while True:
             whole = self._take()
             if whole is not None:
-                value = _loads(whole)
-                return value if isinstance(value, dict) else {}
+                return whole
             data = self._recv(16384)
             if not data:
                 return None
             self._rest += data
 
-    def _take(self) -> str | None:
+    def _take(self) -> tuple[int, bytes] | None:
         rest = self._rest
         if len(rest) < _HEADER.size:
             return None
-        end = _HEADER.size + _HEADER.unpack_from(rest)[0]
+        length, kind = _HEADER.unpack_from(rest)
+        end = _HEADER.size + length
         if len(rest) < end:
             return None
         self._rest = rest[end:]
-        return rest[_HEADER.size : end].decode("utf-8")
+        return kind, rest[_HEADER.size : end]
 
     def send(self, kind: int, value: Mapping[str, object]) -> None:
         """Send a JSON object."""
-        self._send(kind, _dumps(value).encode("ascii"))
+        self._send(frames.encode_json(kind, value))
+
+    def send_text(self, kind: int, number: int, text: str) -> None:
+        """Send a text about a cell."""
+        self._send(frames.encode_text(kind, number, text))
 
     def send_bundle(self, kind: int, bundle: Mapping[str, str | bytes], *, at_once: bool = True) -> bool:
         """Send a MIME bundle; False if it is too large for a frame. If not at once, it goes with the next frame."""
-        text = {mime: data for mime, data in bundle.items() if isinstance(data, str)}
-        blobs = [(mime, data) for mime, data in bundle.items() if isinstance(data, bytes)]
-        header = _dumps({"text": text, "blobs": [(mime, len(data)) for mime, data in blobs]}).encode("ascii")
-        payload = b"".join((_LENGTH.pack(len(header)), header, *(data for _, data in blobs)))
-        if len(payload) > frames.MAX_PAYLOAD:
+        frame = frames.encode_bundle(kind, bundle)
+        if len(frame) > frames.MAX_PAYLOAD:
             return False
-        self._send(kind, payload, at_once)
+        self._send(frame, at_once)
         return True
 
     def settle(self) -> None:
@@ -100,8 +95,7 @@ class Channel:
         except (OSError, ValueError):  # the cell closed the socket, which sending will tell
             pass
 
-    def _send(self, kind: int, payload: bytes, at_once: bool = True) -> None:
-        frame = frames.encode(kind, payload)
+    def _send(self, frame: bytes, at_once: bool = True) -> None:
         self._interrupts.hold()
         try:
             with self._lock:

@@ -41,7 +41,7 @@ class Screen:
         self._channel = channel
         self._streams = streams
         self._figures: list[object] = []
-        self._held: str | None = None
+        self._held = ""
 
     def display(self, *values: object, raw: bool = False, **_options: object) -> None:
         """Show values, as a notebook does. With `raw`, the values are MIME bundles already."""
@@ -63,9 +63,9 @@ class Screen:
                 return
         self._send(frames.RESULT, self._bundle(value), at_once=figures_follow)
 
-    def take_held(self) -> str | None:
-        """The result that goes in the frame that ends the cell."""
-        held, self._held = self._held, None
+    def take_held(self) -> str:
+        """The result that goes in the frame that ends the cell; empty if there is none."""
+        held, self._held = self._held, ""
         return held
 
     def show_figures(self) -> None:

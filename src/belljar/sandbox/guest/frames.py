@@ -1,8 +1,11 @@
 """The frames between host and guest: a sans-I/O codec used by both sides.
 
-A frame is `<u32 little-endian payload length><u8 kind><payload>`. Payloads are JSON objects, except MIME bundles
-(DISPLAY, RESULT), which carry binary: `<u32 header length><JSON header><blob><blob>…`, where the header is
-`{"text": {mime: str}, "blobs": [[mime, size], …]}`.
+A frame is `<u32 little-endian payload length><u8 kind><payload>`. Payloads are JSON objects, but for two forms:
+
+- `<u32 cell><text>`: RUN with the code; OK, which ends a cell, with a short result if it has one; and PATHS, ahead of
+  a RUN, with the host's part of `sys.path`, as PATH has it. Most cells need no more, and JSON would cost them dearly.
+- MIME bundles (DISPLAY, RESULT), which carry binary: `<u32 header length><JSON header><blob><blob>…`, where the header
+  is `{"text": {mime: str}, "blobs": [[mime, size], …]}`.
 
 The guest is not trusted: everything it can send is bounded before it is stored, and anything malformed is one
 exception, `Malformed`.
@@ -14,10 +17,15 @@ import json
 import struct
 from collections.abc import Iterator, Mapping
 
-RUN, HELLO, DISPLAY, RESULT, DONE = 1, 2, 3, 4, 5
-KINDS = frozenset({RUN, HELLO, DISPLAY, RESULT, DONE})
+from . import originals
+
+originals.protect(globals())
+
+RUN, HELLO, DISPLAY, RESULT, DONE, OK, PATHS = 1, 2, 3, 4, 5, 6, 7
+KINDS = frozenset({RUN, HELLO, DISPLAY, RESULT, DONE, OK, PATHS})
 
 MAX_PAYLOAD = 32 * 1024 * 1024
+# Bound now, and with builtins of its own: in the guest a cell may replace any of these.
 _dumps = json.JSONEncoder(separators=(",", ":")).encode
 _loads = json.JSONDecoder().decode
 _HEADER = struct.Struct("<IB")
@@ -38,12 +46,17 @@ def encode_json(kind: int, value: Mapping[str, object]) -> bytes:
     return encode(kind, _dumps(value).encode("ascii"))
 
 
+def encode_text(kind: int, number: int, text: str) -> bytes:
+    """A frame that carries a cell's number and a text; lone surrogates survive."""
+    return encode(kind, _LENGTH.pack(number) + text.encode("utf-8", "surrogatepass"))
+
+
 def encode_bundle(kind: int, bundle: Mapping[str, str | bytes]) -> bytes:
     """A frame that carries a MIME bundle."""
     text = {mime: data for mime, data in bundle.items() if isinstance(data, str)}
     blobs = [(mime, data) for mime, data in bundle.items() if isinstance(data, bytes)]
-    header = json.dumps({"text": text, "blobs": [(mime, len(data)) for mime, data in blobs]}).encode("ascii")
-    return encode(kind, _LENGTH.pack(len(header)) + header + b"".join(data for _, data in blobs))
+    header = _dumps({"text": text, "blobs": [(mime, len(data)) for mime, data in blobs]}).encode("ascii")
+    return encode(kind, b"".join((_LENGTH.pack(len(header)), header, *(data for _, data in blobs))))
 
 
 def decode_json(payload: bytes) -> dict[str, object]:
@@ -55,6 +68,16 @@ def decode_json(payload: bytes) -> dict[str, object]:
     if not isinstance(value, dict):
         raise Malformed("not a JSON object")
     return value
+
+
+def decode_text(payload: bytes) -> tuple[int, str]:
+    """The number and the text of a payload."""
+    if len(payload) < _LENGTH.size:
+        raise Malformed("text without a cell's number")
+    try:
+        return _LENGTH.unpack_from(payload)[0], str(payload[_LENGTH.size :], "utf-8", "surrogatepass")
+    except UnicodeDecodeError as error:
+        raise Malformed(f"not UTF-8: {error}") from None
 
 
 def decode_bundle(payload: bytes) -> dict[str, str | bytes]:

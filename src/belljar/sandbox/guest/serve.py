@@ -24,6 +24,7 @@ from .hints import Hints
 from .imports import StandIns, Watcher
 from .interrupts import Interrupts
 from .magics import CALL, Magics
+from .paths import Paths
 from .running import Runner
 from .streams import Streams
 
@@ -78,6 +79,7 @@ class Guest:
         self._blas = Blas()
         self._name = ""
         self._source = ""
+        self._paths = Paths()
         self._install()
         self._compiler.compile("0", filename(0))  # the parser's own caches
 
@@ -97,10 +99,16 @@ class Guest:
             if request is None:
                 self._streams.flush()
                 return
-            self._answer(request)
+            kind, payload = request
+            number, text = frames.decode_text(payload)
+            if kind == frames.PATHS:
+                self._paths.wanted = text.split(os.pathsep) if text else ()
+            else:
+                self._answer(number, text)
 
     def _start(self, sock: socket.socket, settings: Mapping[str, Any]) -> None:
-        sys.path[:] = ["", *(entry for entry in sys.path if entry != ""), *settings.get("paths", ())]
+        sys.path[:] = ["", *(entry for entry in sys.path if entry != "")]
+        self._paths.wanted = settings.get("paths") or None
         self._interrupts.install()
         self._streams.open()
         self._channel.connect(sock)
@@ -114,23 +122,24 @@ class Guest:
         _start_afresh()
         os.register_at_fork(after_in_child=self._channel.close)
 
-    def _answer(self, request: Mapping[str, object]) -> None:
-        number = request.get("id")
-        ending = self._run(number if isinstance(number, int) else 0, str(request.get("code", "")))
+    def _answer(self, number: int, source: str) -> None:
+        ending = self._run(number, source)
         if not self._channel.open:
             self._end_child(ending)
-        done: dict[str, object] = {"id": number, "status": ending.status}
-        if ending.status != "ok" or ending.note:
-            done.update(code=ending.code, error=ending.error, note=ending.note)
-        held = self._screen.take_held()
-        if held is not None:
-            done["result"] = held
+        result = self._screen.take_held()
         try:
-            self._channel.send(frames.DONE, done)
+            self._tell(number, ending, result)
         except (TypeError, NameError, AttributeError, RecursionError):  # a cell broke what encoding leans on
             originals.restore()
-            self._channel.send(frames.DONE, done)
+            self._tell(number, ending, result)
         self._mend()  # while the host is busy with the answer
+
+    def _tell(self, number: int, ending: Ending, result: str) -> None:
+        if ending.status == "ok" and not ending.note:
+            self._channel.send_text(frames.OK, number, result)
+        else:
+            done = {"id": number, "status": ending.status, "code": ending.code, "error": ending.error}
+            self._channel.send(frames.DONE, {**done, "note": ending.note, "result": result})
 
     def _run(self, number: int, source: str) -> Ending:
         self._name, self._source = filename(number), source
@@ -183,6 +192,8 @@ class Guest:
                 continue
 
     def _execute(self) -> None:
+        if self._paths.wanted is not None:
+            self._paths.place()
         name, source = self._name, self._source
         remember(name, source)
         cell = self._compiler.compile(source, name)

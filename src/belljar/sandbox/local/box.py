@@ -1,8 +1,8 @@
 """One sandbox of the local jail, as steps without a loop.
 
-Every operation is a generator that yields `Wait` when it needs the kernel to say something, and `Output`s where the
-operation has any. `drive.py` runs such steps blocking or under asyncio; this file is the same for both and never
-blocks longer than a system call.
+Every operation is a generator that yields `Wait` when it needs the kernel to say something, and lists of `Output`
+where the operation has any. `drive.py` runs such steps blocking or under asyncio; this file is the same for both and
+never blocks longer than a system call.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 from belljar.errors import Lost, Refused
 from belljar.sandbox import explain
@@ -35,11 +35,14 @@ from belljar.sandbox.outputs import Stderr
 _START = 20.0
 """Seconds a sandbox may take to come up before we call it refused."""
 
+Extend: TypeAlias = Callable[[Spec, Sequence[str]], tuple[Spec, tuple[str, ...]]]
+"""The spec with these requirements too, and where they all are, inside. Blocks while it fetches them."""
+
 
 class Box:
     """A sandbox: its init, its interpreter of the moment, its files."""
 
-    def __init__(self, jail: Jail, spec: Spec, *, uid: int, paths: tuple[str, ...] = ()) -> None:
+    def __init__(self, jail: Jail, spec: Spec, *, uid: int, paths: tuple[str, ...], extend: Extend) -> None:
         self.id = f"sbx_{secrets.token_hex(12)}"
         self.spec = spec
         self.epoll = select.epoll()
@@ -50,7 +53,9 @@ class Box:
         self._closed = False
         self._jail = jail
         self._uid = uid
-        self._paths = paths
+        self.paths = paths
+        """What its interpreters have on `sys.path` beyond their environment."""
+        self._extend = extend
         self.group: Group | None = None
         self.control: socket.socket | None = None
         self._init: int | None = None
@@ -116,6 +121,15 @@ class Box:
         self._spawn(self._init, again=True)
         yield from self._until_up()
 
+    def fetch(self, requirements: Sequence[str]) -> tuple[Spec, tuple[str, ...]]:
+        """What `install` takes, with these requirements too. Not a step: it blocks, and changes nothing."""
+        return self._extend(self.spec, requirements)
+
+    def install(self, spec: Spec, paths: tuple[str, ...]) -> None:
+        """Have these paths instead; an interpreter that runs already is told with its next cell."""
+        self._check()
+        self.spec, self.paths = spec, paths
+
     def close(self) -> Steps[None]:
         """End it; when this is done no process, mount or control group of it is left."""
         with self._touching:
@@ -157,7 +171,7 @@ class Box:
     def _spawn(self, first: int, *, again: bool) -> None:
         """Ask the jail for an interpreter, in a new sandbox or in this one."""
         limits = self.limits
-        link = Link()
+        link = Link(self.paths)
         cgroups = self.group.open_procs() if self.group else []
         request = messages.Create(
             id=self.id,
@@ -172,7 +186,7 @@ class Box:
                 processes=limits.processes,
                 address_space=None if self.group else limits.memory,
             ),
-            settings={"memory": limits.memory, "paths": list(self._paths), "threads": _threads(limits)},
+            settings={"memory": limits.memory, "paths": self.paths, "threads": _threads(limits)},
         )
         try:
             self._jail.create(request, [first, *link.theirs, *cgroups])
@@ -297,7 +311,7 @@ class Box:
         started = time.monotonic()
         whole = yield from self._while_open(self._run(cell))
         if not whole:
-            yield explain.lost(self.lost or "", seconds=time.monotonic() - started)
+            yield [explain.lost(self.lost or "", seconds=time.monotonic() - started)]
 
     def _while_open(self, steps: Steps[None]) -> Steps[bool]:
         """Steps that stop when someone else closes the sandbox: the numbers of its descriptors are then others'."""
@@ -343,7 +357,7 @@ class Box:
         status = -signal.SIGKILL if link.ended is None else link.ended
         how = explain.ended(status, out_of_memory=False, limits=self.limits, seconds=0)
         self.drop_link()
-        yield Stderr(f"[Between two cells: {how.text}]\n")
+        yield [Stderr(f"[Between two cells: {how.text}]\n")]
         yield from self._restart()
 
 

@@ -22,7 +22,7 @@ def blocking(box: Box, steps: Steps[None]) -> Iterator[Output]:
         if isinstance(step, Wait):
             ready = _ready(box, step.seconds)
         else:
-            yield step
+            yield from step
 
 
 def _ready(box: Box, seconds: float | None) -> list[int]:
@@ -45,7 +45,8 @@ async def awaiting(box: Box, steps: Steps[None], ready: list[int] | None = None)
             await _readable(loop, box, step.seconds)
             ready = _ready(box, 0)
         else:
-            yield step
+            for output in step:
+                yield output
 
 
 async def _readable(loop: asyncio.AbstractEventLoop, box: Box, seconds: float | None) -> None:

@@ -21,8 +21,8 @@ PRELOAD = ("numpy", "pandas", "pyarrow", "matplotlib.pyplot", "scipy", "PIL.Imag
 the rest of the stack is imported by the cell that wants it. Nothing that starts a thread may be (polars does)."""
 
 HOW_TO_ADD = (
-    "To add packages, name them when the sandbox is made: Sandbox(requirements=[...]), `belljar run --require NAME`, "
-    "or the `requirements` argument of the tool. Nothing can be installed from inside."
+    "To add packages, name them outside: Sandbox(requirements=[...]) or its install([...]), "
+    "`belljar run --require NAME`, or the `requirements` argument of the tool. Nothing can be installed from inside."
 )
 
 

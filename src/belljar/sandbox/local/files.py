@@ -13,6 +13,7 @@ import mimetypes
 import os
 import secrets
 import stat
+import time
 from collections.abc import Generator, Iterator, Sequence
 from typing import Literal
 
@@ -25,6 +26,8 @@ MOUNT = "/mnt/data/"
 _BENEATH = linux.RESOLVE_BENEATH | linux.RESOLVE_NO_SYMLINKS | linux.RESOLVE_NO_MAGICLINKS | linux.RESOLVE_NO_XDEV
 _BREATH = 1000
 """Files looked at in one go."""
+_SETTLED = 0.05
+"""Seconds after which a change has another time than the one before it; the kernel's clock for files ticks slower."""
 _TEMPORARY = ".belljar-part-"
 _TRIES = 1000
 
@@ -82,9 +85,11 @@ class Files:
         self._owner = owner
         self._quota = quota
         self._known: dict[str, Stamp] = {}
+        self._bare: Stamp | None = None
 
     def close(self) -> None:
         directory, self._directory = self._directory, -1  # the number may soon be another directory's
+        self._bare = None
         os.close(directory)
 
     def write(self, name: str, content: Content) -> FileInfo:
@@ -154,6 +159,10 @@ class Files:
     def list(self) -> list[FileInfo]:
         return sorted((_info(name, found) for name, found in self._walk()), key=lambda info: info.name)
 
+    def untouched(self) -> bool:
+        """Whether the last look found no files at all and there still are none: quicker to tell than to look again."""
+        return self._bare is not None and _stamp(os.fstat(self._directory)) == self._bare
+
     def look(self) -> Generator[None, None, Sequence[FileChanged]]:
         """What is new or different since the last look. Pauses now and then: there may be many files."""
         now: dict[str, Stamp] = {}
@@ -168,7 +177,19 @@ class Files:
                 info = _info(name, found)
                 changed.append(FileChanged(info.name, info.size, info.modified, info.type, how))
         self._known = now
+        self._bare = None if now else self._stamp_if_bare()
         return sorted(changed, key=lambda item: (item.modified, item.name))
+
+    def _stamp_if_bare(self) -> Stamp | None:
+        """The directory's own stamp if it has no entries, and has had none for so long that a new one will show."""
+        found = os.fstat(self._directory)
+        if abs(time.time() - max(found.st_mtime, found.st_ctime)) < _SETTLED:
+            return None
+        fd = self._open_top()
+        try:
+            return None if os.listdir(fd) else _stamp(found)
+        finally:
+            os.close(fd)
 
     def append(self, name: str) -> int:
         """A descriptor to write a log of ours to; the caller closes it.

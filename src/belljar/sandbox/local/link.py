@@ -15,7 +15,9 @@ from belljar.sandbox.local import messages
 class Link:
     """Its sockets and pipes, and what is known of its end."""
 
-    def __init__(self) -> None:
+    def __init__(self, paths: tuple[str, ...] = ()) -> None:
+        self.paths = paths
+        """What the interpreter knows to be on its path, of what the host put there."""
         self.status, self._status = messages.pair()
         self.execution, self._execution = messages.pair(socket.SOCK_STREAM)
         self.stdout, self._stdout = os.pipe2(os.O_CLOEXEC)

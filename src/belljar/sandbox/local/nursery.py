@@ -18,6 +18,9 @@ from belljar.sandbox.local import confine, init, linux, messages, root
 
 _BOOT = "import sys; sys.path.append({path!r}); from belljar.sandbox.local.{module} import main; main()"
 
+_LATER = 10
+"""Milliseconds of peace before an init is made ahead of time: the sandbox of the moment needs the processors first."""
+
 
 def command(module: str, *, site: bool) -> list[str]:
     """The command line of one of the jail's own processes, inside the jail's root."""
@@ -38,19 +41,23 @@ def main() -> None:
     own = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
     zygotes: dict[str, socket.socket] = {}
     spare: Spare | None = None
+    due = False
     watch = select.poll()
     watch.register(sock, select.POLLIN)
     watch.register(host, select.POLLIN)
     while True:
-        ready = [fd for fd, _ in watch.poll()]
+        ready = [fd for fd, _ in watch.poll(_LATER if due else None)]
         if host in ready:
             return
+        if not ready:
+            spare, due = _try_spare(own, program), False
+            continue
         request, fds = messages.receive(sock)
         if request is None:
             return
         if request.get("op") == "zygote":
             zygotes[request["name"]] = _start_zygote(request, fds)
-            spare = spare or _try_spare(own, program)
+            due = spare is None
         elif request.get("op") == "retire":
             zygotes.pop(request["name"]).close()
         elif request["environment"] not in zygotes:
@@ -60,7 +67,7 @@ def main() -> None:
             _forward(zygotes[request["environment"]], request, [fds[0], fds[0], *fds[1:]])
         else:
             _create(request, fds, spare or _try_spare(own, program), zygotes[request["environment"]])
-            spare = _try_spare(own, program)
+            spare, due = None, True
         messages.close_all(fds)
 
 

@@ -8,6 +8,7 @@ import fcntl
 import os
 import termios
 from collections.abc import Iterator
+from functools import cached_property
 
 from belljar.sandbox import explain
 from belljar.sandbox.base import KIB, MIB, Limits
@@ -15,7 +16,7 @@ from belljar.sandbox.local.files import Files
 from belljar.sandbox.local.link import Link
 from belljar.sandbox.outputs import Output, Stderr, Stdout
 
-_Decoder = codecs.getincrementaldecoder("utf-8")
+_Decoder, _ERRORS = codecs.getincrementaldecoder("utf-8"), "backslashreplace"
 
 
 class Printed:
@@ -24,15 +25,22 @@ class Printed:
     def __init__(self, link: Link, files: Files, limits: Limits, number: int) -> None:
         self._limits = limits
         self._files = files
-        self._name = f"output-{number}.log"
-        self._pipes = (
-            (link.stdout, Stdout, _Decoder("backslashreplace")),
-            (link.stderr, Stderr, _Decoder("backslashreplace")),
-        )
+        self._number = number
+        self._link = link
         self._kept: list[bytes] = []
         self._log: int | None = None
         self._full = False
         self.total = 0
+
+    @cached_property
+    def _pipes(self) -> tuple[tuple[int, type[Stdout | Stderr], codecs.IncrementalDecoder], ...]:
+        """Made when first needed: most cells print nothing."""
+        link = self._link
+        return (link.stdout, Stdout, _Decoder(_ERRORS)), (link.stderr, Stderr, _Decoder(_ERRORS))
+
+    @property
+    def _name(self) -> str:
+        return f"output-{self._number}.log"
 
     def read(self) -> Iterator[Output]:
         """What is in the pipes now; a bounded amount, should someone write as fast as we read."""
@@ -56,8 +64,6 @@ class Printed:
 
     def finish(self) -> Iterator[Output]:
         """The ends of broken characters, and a word on what was cut."""
-        if not self.total:
-            return
         for _, kind, decoder in self._pipes:
             if text := decoder.decode(b"", final=True):
                 yield kind(text)

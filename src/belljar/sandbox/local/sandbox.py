@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
 
 from belljar.sandbox.base import MIB, Cell, Content, FileInfo
@@ -54,6 +54,10 @@ class LocalSandbox:
     def id(self) -> str:
         return self._box.id
 
+    @property
+    def alive(self) -> bool:
+        return self._box.alive
+
     async def run(self, cell: Cell) -> AsyncGenerator[Output, None]:
         async with self._turn:
             finished = False
@@ -76,3 +80,8 @@ class LocalSandbox:
     async def restart(self) -> None:
         async with self._turn:
             await drive.finish_async(self._box, self._box.restart())
+
+    async def install(self, requirements: Sequence[str]) -> None:
+        async with self._turn:
+            # The thread only fetches: one that is given up on must not change the sandbox later.
+            self._box.install(*await asyncio.to_thread(self._box.fetch, requirements))

@@ -8,18 +8,19 @@ import contextlib
 import itertools
 import resource
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from belljar.errors import BelljarError, CannotConfine, Lost, NoneFree
+from belljar.errors import BelljarError, CannotConfine, InvalidRequest, Lost, NoneFree
+from belljar.sandbox.asking import make_requirements
 from belljar.sandbox.base import Spec
 from belljar.sandbox.local import cgroups, drive, environments, probe, root, users
 from belljar.sandbox.local.box import Box
 from belljar.sandbox.local.jail import Jail, python_home
 from belljar.sandbox.local.sandbox import LocalSandbox
-from belljar.sandbox.packages import Installed, LayerPolicy, LayerStore, installed
+from belljar.sandbox.packages import Installed, LayerPolicy, LayerStore, installed, unnamed
 
 _serials = itertools.count()
 _REFILL = 0.02
@@ -55,7 +56,7 @@ class LocalSource:
         self._starting = threading.Lock()
         self._jail: Jail | None = None
         self._ready: set[str] = set()
-        self._store: LayerStore | None = None
+        self._stores: dict[str, LayerStore] = {}
         self._packages: tuple[Installed, ...] = ()
         self._alive = 0
         self._uids = itertools.count()
@@ -75,7 +76,7 @@ class LocalSource:
             claimed = self._claim(spec)
             if claimed is None and not self.is_ready(spec):
                 await asyncio.to_thread(self.prepare, spec)
-            box = claimed or Box(*self._order(spec), uid=self.next_uid(), paths=self._paths(spec))
+            box = claimed or self._new(spec)
             try:
                 if claimed is None:
                     await drive.finish_async(box, box.create())
@@ -92,7 +93,7 @@ class LocalSource:
             claimed = self._claim(spec)
             if claimed is None:
                 self.prepare(spec)
-            box = claimed or Box(*self._order(spec), uid=self.next_uid(), paths=self._paths(spec))
+            box = claimed or self._new(spec)
             try:
                 if claimed is None:
                     drive.finish(box, box.create())
@@ -131,7 +132,7 @@ class LocalSource:
         groups = cgroups.detect(next(_serials))
         try:
             self._options.cache.mkdir(parents=True, exist_ok=True)
-            store = self._layer_store()
+            store = self._layer_store("none")
             fonts = environments.font_list(self._options.cache)
             self._jail = Jail(groups, layers=str(store.layers), fonts=fonts)
         except CannotConfine as error:
@@ -141,17 +142,19 @@ class LocalSource:
             groups.close()
             raise
 
-    def _layer_store(self) -> LayerStore:
-        if self._store is None:
+    def _layer_store(self, packages: str) -> LayerStore:
+        """Layers that go with an environment. All are in one directory, which the jail mounts."""
+        store = self._stores.get(packages)
+        if store is None:
             home = python_home()
-            self._store = LayerStore(
+            store = self._stores[packages] = LayerStore(
                 self._options.cache / "packages",
                 python=Path(home["executable"]),
-                base=installed([Path(path) for path in home["site_packages"]]),
+                base=() if packages == "none" else installed([Path(path) for path in home["site_packages"]]),
                 policy=self._options.layers,
                 env=self._options.variables,
             )
-        return self._store
+        return store
 
     @property
     def packages(self) -> tuple[Installed, ...]:
@@ -164,16 +167,35 @@ class LocalSource:
         """Where the requirements are, inside; the second call for the same ones is a dictionary look-up."""
         if not spec.requirements:
             return ()
-        layer = self._layer_store().layer(spec.requirements)
+        layer = self._layer_store(spec.packages).layer(spec.requirements)
         return (f"{root.LAYERS}/{layer.name}",) if layer else ()
 
-    def _order(self, spec: Spec) -> tuple[Jail, Spec]:
+    def extend(self, spec: Spec, requirements: Sequence[str]) -> tuple[Spec, tuple[str, ...]]:
+        """The spec with these requirements too, and where they all are, inside. Blocking.
+
+        They are resolved together with the earlier ones, into one layer: two could hold versions that do not fit. As
+        with pip, a version asked for now counts more than one asked for before.
+        """
+        asked = make_requirements(requirements)
+        earlier = tuple(one for one in spec.requirements if one not in asked)
+        # The new ones first: an error names them by their place.
+        extended = replace(spec, requirements=asked + earlier)
+        try:
+            return extended, self._paths(extended)
+        except InvalidRequest:
+            others = unnamed(earlier, asked)
+            if others == earlier:
+                raise
+        extended = replace(spec, requirements=asked + others)
+        return extended, self._paths(extended)
+
+    def _new(self, spec: Spec) -> Box:
         jail = self._jail
         if jail is None:
             raise Lost("the jail is not running")
         if next(self._made) % self._options.renew == self._options.renew - 1:
             threading.Thread(target=self._renew, args=(jail, spec.packages), name="belljar-renew", daemon=True).start()
-        return jail, spec
+        return Box(jail, spec, uid=self.next_uid(), paths=self._paths(spec), extend=self.extend)
 
     def _renew(self, jail: Jail, name: str) -> None:
         with contextlib.suppress(BelljarError, OSError):  # the old one goes on serving then
@@ -193,6 +215,11 @@ class LocalSource:
         finally:
             with self._lock:
                 self._alive -= 1
+
+    @property
+    def spare(self) -> int:
+        """Sandboxes that are ready and nobody's yet."""
+        return len(self._pool)
 
     def _claim(self, spec: Spec) -> Box | None:
         if _shape(spec) != _shape(self._options.warm_spec):
@@ -223,7 +250,7 @@ class LocalSource:
             self._stopping.wait(_REFILL)
 
     def _make_warm(self) -> Box:
-        box = Box(*self._order(self._options.warm_spec), uid=self.next_uid())
+        box = self._new(self._options.warm_spec)
         try:
             drive.finish(box, box.create())
             drive.finish(box, box.prime())

@@ -1,4 +1,4 @@
-"""Operations as generators: they yield `Wait` where they need the kernel, and outputs where they have any."""
+"""Operations as generators: they yield `Wait` where they need the kernel, and lists of outputs where they have any."""
 
 from __future__ import annotations
 
@@ -17,5 +17,5 @@ class Wait:
 
 
 T = TypeVar("T")
-Steps: TypeAlias = Generator[Wait | Output, list[int], T]
+Steps: TypeAlias = Generator[Wait | list[Output], list[int], T]
 """Sent back after a `Wait`: the descriptors that are ready."""

@@ -18,7 +18,7 @@ from belljar.sandbox.local import messages
 from belljar.sandbox.local.interpreter import CUT_OFF
 from belljar.sandbox.local.printed import Printed
 from belljar.sandbox.local.steps import Steps, Wait
-from belljar.sandbox.outputs import Display, Error, Exit, FileChanged, Result
+from belljar.sandbox.outputs import Display, Error, Exit, FileChanged, Output, Result
 
 if TYPE_CHECKING:
     from belljar.sandbox.local.box import Box
@@ -39,52 +39,64 @@ class Turn:
     """One cell from request to `Exit`."""
 
     _text: Printed
+    _news: list[Output]
+    """Outputs to be passed on."""
+    _unsent = memoryview(b"")
+    _done: dict[str, object] | None = None
+    _stop: str | None = None
+    """Why it is being stopped."""
+    _stop_at = 0.0
+    _next_signal = 0.0
+    _killed = False
+    _shown = 0
+    _deaf_since: float | None = None
+    _cut_off = False
+    _usage_asked = False
 
     def __init__(self, box: Box, cell: Cell, number: int) -> None:
         assert box.link is not None
         self._box = box
-        self._limits = box.limits
+        self._limits = limits = box.limits
         self._link = box.link
         self._number = number
         self._code = cell.code
-        self._timeout = cell.timeout if cell.timeout is not None else box.limits.timeout
+        self._timeout = cell.timeout if cell.timeout is not None else limits.timeout
         self._started = time.monotonic()
         self._files = box.files
-        self._unsent = memoryview(b"")
-        self._done: dict[str, object] | None = None
         self._ooms = box.ooms
-        self._stop: str | None = None
-        self._stop_at = 0.0
-        self._next_signal = 0.0
-        self._killed = False
-        self._shown = 0
-        self._deaf_since: float | None = None
-        self._cut_off = False
         self._cpu_before = box.group.cpu_seconds() if box.group else None
-        self._usage_asked = False
         self._next_usage = self._started
 
     def begin(self) -> bool:
         """Send the request, first of all: the guest works while the host gets ready. False if nobody is there."""
-        frame = frames.encode_json(frames.RUN, {"id": self._number, "code": self._code})
+        frame = frames.encode_text(frames.RUN, self._number, self._code)
+        if self._box.paths != self._link.paths:
+            self._link.paths = self._box.paths
+            frame = frames.encode_text(frames.PATHS, self._number, os.pathsep.join(self._link.paths)) + frame
         try:
-            self._unsent = memoryview(frame)[self._link.execution.send(frame) :]
+            sent = self._link.execution.send(frame)
+            if sent < len(frame):
+                self._unsent = memoryview(frame)[sent:]
         except BlockingIOError:
             self._unsent = memoryview(frame)
         except OSError:
             return False
         self._text = Printed(self._link, self._files, self._limits, self._number)
+        self._news = []
         return True
 
     def steps(self) -> Steps[None]:
         try:
             if self._unsent:
                 yield from self._send_rest()
-            while not self._over():
+            over = self._over()
+            while not over:
                 ready = yield Wait(self._patience())
-                yield from self._take(ready)
-                if not self._over():
+                self._take(ready)
+                over = self._over()
+                if not over:
                     self._mind()
+                    yield from self._pass_on()
             yield from self._finish()
         finally:
             self._text.close()
@@ -95,8 +107,9 @@ class Turn:
         self._box.epoll.modify(sock, select.EPOLLIN | select.EPOLLOUT)
         while self._unsent and not self._over():
             ready = yield Wait(self._patience())
-            yield from self._take(ready)
+            self._take(ready)
             self._mind()
+            yield from self._pass_on()
             try:
                 self._unsent = self._unsent[sock.send(self._unsent) :]
             except BlockingIOError:
@@ -106,6 +119,11 @@ class Turn:
                 return
         if self._deaf_since is None:
             self._box.epoll.modify(sock, select.EPOLLIN)
+
+    def _pass_on(self) -> Steps[None]:
+        if self._news:
+            news, self._news = self._news, []
+            yield news
 
     def _over(self) -> bool:
         """Answered, ended or lost. An answer that crossed our kill on the way does not count: it will end."""
@@ -124,41 +142,46 @@ class Turn:
             times.append(self._deaf_since + _MOMENT)
         return max(0.0, min(times) - now)
 
-    def _take(self, ready: list[int]) -> Steps[None]:
+    def _take(self, ready: list[int]) -> None:
         """Read what is ready. Text before frames: what was printed before a frame was sent is ready with it or sooner,
         and the guest prints nothing more until a display has been taken.
         """
         interpreter = self._link
         if interpreter.stdout in ready or interpreter.stderr in ready:
-            yield from self._text.read()
+            self._news.extend(self._text.read())
         if interpreter.status.fileno() in ready:
             self._box.read_status(interpreter)
         if interpreter.execution.fileno() in ready:
-            yield from self._take_frames()
+            self._take_frames()
         if self._box.control is not None and self._box.control.fileno() in ready:
             usage = self._box.read_control()
             if usage and "cpu" in usage:
                 self._judge(usage)
 
-    def _take_frames(self) -> Steps[None]:
+    def _take_frames(self) -> None:
         try:
             for kind, payload in self._link.read_frames():
-                if kind in (frames.DISPLAY, frames.RESULT):
+                if kind == frames.OK:
+                    number, text = frames.decode_text(payload)
+                    self._take_end({"id": number, "status": "ok", "result": text})
+                elif kind == frames.DONE:
+                    self._take_end(frames.decode_json(payload))
+                elif kind in (frames.DISPLAY, frames.RESULT):
                     self._shown += len(payload) + _DISPLAY_COST
                     if self._too_much():
                         continue
                     bundle = frames.decode_bundle(payload)
-                    yield Result(bundle) if kind == frames.RESULT else Display(bundle)
-                elif kind == frames.DONE:
-                    done = frames.decode_json(payload)
-                    if done.get("id") == self._number:
-                        self._done = done
-                        if isinstance(text := done.get("result"), str):
-                            yield Result({"text/plain": text[:_WORDS]})
+                    self._news.append(Result(bundle) if kind == frames.RESULT else Display(bundle))
         except frames.Malformed:
             self._link.eof = True
         if self._link.eof:
             self._go_deaf()
+
+    def _take_end(self, done: dict[str, object]) -> None:
+        if done.get("id") == self._number:
+            self._done = done
+            if isinstance(text := done.get("result"), str) and text:
+                self._news.append(Result({"text/plain": text[:_WORDS]}))
 
     def _go_deaf(self) -> None:
         """Nothing more can be understood from the interpreter; whether it is dead will be known in a moment."""
@@ -243,20 +266,23 @@ class Turn:
     def _finish(self) -> Steps[None]:
         seconds = time.monotonic() - self._started
         if self._done is None:
-            yield from self._text.read()
-        yield from self._text.finish()
+            self._news.extend(self._text.read())
+        if self._text.total:
+            self._news.extend(self._text.finish())
         ended = self._link.ended is not None
         if self._stop is None:
             # The answer may have come before we looked at why.
             self._stop = "interrupted" if self._box.interrupt_asked else "output" if self._too_much() else None
         if ended or self._stop is not None:
+            yield from self._pass_on()
             yield from self._clear(ended)
         outcome = self._outcome(seconds, kept=not ended)
         if ended:
             self._box.drop_link()
-        for change in (yield from self._changes()):  # noqa: UP028 - a list has no send()
-            yield change
-        yield outcome
+        if not self._files.untouched():
+            self._news.extend((yield from self._changes()))
+        self._news.append(outcome)
+        yield self._news
 
     def _clear(self, ended: bool) -> Steps[None]:
         """End what must not go on: all of it with the interpreter, or what the cell left running past its limit."""
@@ -286,12 +312,11 @@ class Turn:
         ooms = box.ooms
         if self._link.ended is not None and ooms > self._ooms:
             return explain.over("memory", limits, kept=False, seconds=seconds)
-        error = _error(self._done)
         match self._stop:
             case "timed_out":
                 return explain.timed_out(self._timeout or 0.0, kept=kept, seconds=seconds)
             case "interrupted":
-                return explain.interrupted(kept=kept, error=error, seconds=seconds)
+                return explain.interrupted(kept=kept, error=_error(self._done), seconds=seconds)
             case "memory" | "cpu" | "output":
                 return explain.over(self._stop, limits, kept=kept, seconds=seconds)
         if self._done is None:
@@ -307,7 +332,8 @@ class Turn:
         if self._done.get("status") == "ok":
             return Exit("ok", note, code=code, seconds=seconds)
         # Also KeyboardInterrupt that nobody outside asked for: the code raised it.
-        return explain.raised(error or Error("Exception", "", ""), limits, code=code, note=note, seconds=seconds)
+        error = _error(self._done) or Error("Exception", "", "")
+        return explain.raised(error, limits, code=code, note=note, seconds=seconds)
 
 
 def _error(done: dict[str, object] | None) -> Error | None:

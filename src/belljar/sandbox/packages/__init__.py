@@ -6,7 +6,7 @@ guest appends one layer to its path. Called by `sandbox.local`; reads no environ
 """
 
 from belljar.sandbox.packages.fetch import LayerPolicy, Pin
-from belljar.sandbox.packages.requirements import Installed, installed
+from belljar.sandbox.packages.requirements import Installed, installed, unnamed
 from belljar.sandbox.packages.store import Layer, LayerStore
 
-__all__ = ["Installed", "Layer", "LayerPolicy", "LayerStore", "Pin", "installed"]
+__all__ = ["Installed", "Layer", "LayerPolicy", "LayerStore", "Pin", "installed", "unnamed"]

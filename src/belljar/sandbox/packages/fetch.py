@@ -202,9 +202,11 @@ def explain(said: str, *, base: Iterable[str]) -> BelljarError:
         return Refused("requirements: the package index or the proxy refused us; check the credentials in its URL")
     if re.search(_NO_NETWORK, text):
         names = ", ".join(base) or "the standard library only"
+        missed = re.search(r"(\S+) was not found in the cache", text)
         return Refused(
-            f"requirements: not available here: the package index cannot be reached, or is not to be asked; "
-            f"do without, or let an operator check the network and the index; installed already: {names}"
+            f"requirements: {f'{missed[1]} is ' if missed else ''}not available here: the package index cannot be "
+            "reached, or is not to be asked; do without, or let an operator check the network and the index; "
+            f"installed already: {names}"
         )
     if found := re.search(r"(\S+) was not found in the (package registry|provided package locations)", text):
         return _invalid(f"{found[1]} is not in the package index; check the spelling, which may differ from the import")

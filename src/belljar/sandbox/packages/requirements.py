@@ -136,6 +136,16 @@ def missing(
     return tuple(merged[key] for key in sorted(merged) if not _satisfied(merged[key], base))
 
 
+def unnamed(requirements: Iterable[str], asked: Iterable[str]) -> tuple[str, ...]:
+    """Of these requirements, those for packages that are not asked for."""
+    names = {_name(one) for one in asked}
+    return tuple(one for one in requirements if _name(one) not in names)
+
+
+def _name(text: object) -> str:
+    return canonicalize_name(re.split(r"[^A-Za-z0-9._-]", str(text).strip(), maxsplit=1)[0])
+
+
 def _parsed(where: str, text: object) -> Requirement:
     if not isinstance(text, str) or not text.strip():
         raise _invalid(where, text, "is not a requirement", _LIKE)

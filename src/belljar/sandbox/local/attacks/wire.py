@@ -39,6 +39,8 @@ time.sleep(0.3)
 for number in (0, -1, cell() + 7, 10 ** 30, "1", None, True if cell() != 1 else False, [cell()]):
     import json
     os.write(3, frame(5, json.dumps({"id": number, "status": "ok"}).encode()))
+for number in (0, cell() + 7, 2 ** 32 - 1):
+    os.write(3, frame(6, struct.pack("<I", number) + b"x"))
 time.sleep(0.1)
 held("still running")
 """,
