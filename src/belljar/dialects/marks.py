@@ -1,9 +1,16 @@
 """What a vendor wants back unread, marked with whose it is: no other vendor is ever sent it.
 
-OpenAI's own goes unmarked, as callers may have it from there. It has no colon in it.
+OpenAI's own may come unmarked, as callers may have it from there. It has no colon in it. It belongs to the id that the
+item had there, while ours has another: `keep` puts that id into the mark, `give_back` takes it out again.
 """
 
 from __future__ import annotations
+
+from msgspec import structs
+
+from belljar.wire.items import Reasoning
+
+_OPENAI = "openai"
 
 
 def marked(vendor: str, sealed: str) -> str:
@@ -20,3 +27,22 @@ def unmarked(vendor: str, kept: object) -> str | None:
 
 def is_marked(kept: str) -> bool:
     return ":" in kept
+
+
+def keep(item: Reasoning) -> Reasoning:
+    """Reasoning of OpenAI's as we keep it."""
+    sealed = item.encrypted_content
+    if not isinstance(sealed, str) or not isinstance(item.id, str) or is_marked(sealed):
+        return item
+    return structs.replace(item, encrypted_content=marked(_OPENAI, f"{item.id}:{sealed}"))
+
+
+def give_back(item: Reasoning) -> Reasoning | None:
+    """As OpenAI gave it; None if it is another's, or nothing."""
+    sealed = item.encrypted_content
+    if not isinstance(sealed, str):
+        return None
+    if not is_marked(sealed):
+        return item
+    id, _, content = (unmarked(_OPENAI, sealed) or "").partition(":")
+    return structs.replace(item, id=id, encrypted_content=content) if content else None

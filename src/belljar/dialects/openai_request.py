@@ -9,6 +9,7 @@ from msgspec import UNSET, structs
 
 from belljar.dialects import cells
 from belljar.dialects.deltas import ModelRequest
+from belljar.dialects.marks import give_back
 from belljar.dialects.quirks import Quirks
 from belljar.wire import codec
 from belljar.wire.items import (
@@ -33,6 +34,10 @@ _FUNCTION = Choice(type="function", name=cells.NAME)
 
 
 def encode(request: ModelRequest, quirks: Quirks) -> bytes:
+    return codec.encode(write(request, quirks))
+
+
+def write(request: ModelRequest, quirks: Quirks) -> Body:
     """Always a stream, and never stored there: the state is ours."""
     hosted = any(isinstance(tool, CodeInterpreterTool) for tool in request.tools)
     body: Body = {
@@ -72,7 +77,7 @@ def encode(request: ModelRequest, quirks: Quirks) -> bytes:
     }
     body.update({name: value for name, value in optional.items() if value is not None})
     body.update({name: value for name, value in extras.items() if value is not None and name in quirks.members})
-    return codec.encode(body)
+    return body
 
 
 def _ours(choice: ToolChoice) -> ToolChoice:
@@ -91,13 +96,13 @@ def _written(item: InputItem, request: ModelRequest, hosted: bool) -> Iterator[o
     """The item as it goes out. Ids are dropped but of what the provider must find again: it has stored nothing."""
     match item:
         case Message():
-            yield structs.replace(item, content=_content(item), id=UNSET, status=UNSET)
+            yield structs.replace(item, content=_content(item), id=UNSET, status=UNSET, sealed=UNSET)
         case FunctionCall() | CustomToolCall():
             yield structs.replace(item, id=UNSET, status=UNSET)
-        case Reasoning(encrypted_content=str()):
-            yield item
-        case Reasoning():  # of another model, or not kept: the provider could not find it
-            return
+        case Reasoning():
+            # One of another vendor, or not kept, is left out: the provider could not find it.
+            if (own := give_back(item)) is not None:
+                yield own
         case CodeInterpreterCall() if hosted:
             yield structs.replace(item, belljar=UNSET)
         case CodeInterpreterCall():

@@ -13,6 +13,7 @@ from openai.types.responses import Response as SdkResponse
 from openai.types.responses import ResponseStreamEvent
 
 from belljar.dialects import deltas
+from belljar.dialects.marks import give_back
 from belljar.gateway.engine.emitter import Emitter
 from belljar.wire.codec import encode, sse
 from belljar.wire.events import TERMINAL, CodeOutputDelta, Event
@@ -232,3 +233,24 @@ def check(events: list[Event], *, whole: bool) -> None:
         assert added.keys() == done.keys()
         assert [done[index] for index in sorted(done)] == final["output"]
     assert [item["id"] for item in final["output"]] == [added[index]["id"] for index in sorted(added)]
+
+
+def test_reasoning_that_goes_back_to_openai_has_the_id_it_had_there() -> None:
+    one = emitter(include=frozenset({"reasoning.encrypted_content"}))
+    one.begin()
+    one.say([deltas.ThoughtEnd(Reasoning(id="rs_theirs", encrypted_content="gAAA")), deltas.Finish("stop")])
+    [kept] = one.full()
+    assert isinstance(kept, Reasoning)
+    assert kept.id != "rs_theirs"
+    sent = give_back(kept)
+    assert sent is not None
+    assert (sent.id, sent.encrypted_content) == ("rs_theirs", "gAAA")
+
+
+def test_a_cell_that_the_provider_ran_in_no_container_of_its_own_is_in_ours() -> None:
+    one = emitter(include=frozenset({"code_interpreter_call.outputs"}))
+    item = CodeInterpreterCall(id="ci_x", status="completed", code="ls", container_id="", outputs=(Logs(logs="a\n"),))
+    events = one.say([deltas.HostedCode(0, "ci_x", "", "l"), deltas.HostedEnd(0, item), deltas.Finish("stop")])
+    added, *_, done = [json.loads(encode(event)) for event in events]
+    assert added["item"]["container_id"] == done["item"]["container_id"] == "cntr_1"
+    assert done["item"]["outputs"] == [{"type": "logs", "logs": "a\n"}]

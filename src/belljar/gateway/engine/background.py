@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 
-from belljar.errors import InvalidRequest
 from belljar.gateway.engine.loop import Run
 from belljar.gateway.store.base import Records
 from belljar.wire.codec import sse
@@ -77,13 +76,7 @@ class Background:
         """The frames after the event numbered `after`: those that were, then those that come."""
         job = self._jobs.get(id)
         if job is None:
-            frames = [frame for _, frame in await self._records.get_events(id, after)]
-            if not frames and after < 0:
-                raise InvalidRequest(
-                    f"Response '{id}' cannot be streamed again: it was not created with background=true.",
-                    param="stream",
-                )
-            yield frames
+            yield [frame for _, frame in await self._records.get_events(id, after)]
             return
         at = after + 1
         while True:

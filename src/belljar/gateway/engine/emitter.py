@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Literal, TypeAlias
 
-from msgspec import UNSET, structs
+from msgspec import UNSET, UnsetType, structs
 
 from belljar.dialects import deltas
 from belljar.dialects.deltas import Delta
+from belljar.dialects.marks import keep
 from belljar.dialects.partial import Arguments, CodeArgument
 from belljar.wire import events, ids
 from belljar.wire.events import Event
@@ -42,6 +43,8 @@ def present(item: OutputItem, include: frozenset[str]) -> OutputItem:
     """An item as the caller asked to see it."""
     if isinstance(item, CodeInterpreterCall):
         return item if "code_interpreter_call.outputs" in include else structs.replace(item, outputs=None)
+    if isinstance(item, Message) and item.sealed:
+        return structs.replace(item, sealed=UNSET)
     if isinstance(item, Reasoning) and item.encrypted_content:
         return item if "reasoning.encrypted_content" in include else structs.replace(item, encrypted_content=UNSET)
     return item
@@ -74,7 +77,7 @@ class Cell:
 
 
 class _Message:
-    __slots__ = ("annotations", "content", "id", "index", "kind", "logprobs", "pieces")
+    __slots__ = ("annotations", "content", "id", "index", "kind", "logprobs", "pieces", "sealed")
 
     def __init__(self, index: int, id: str) -> None:
         self.index = index
@@ -84,6 +87,7 @@ class _Message:
         self.pieces: list[str] = []
         self.logprobs: list[object] = []
         self.annotations: list[Annotation] = []
+        self.sealed: str | UnsetType = UNSET
 
 
 class _Thought:
@@ -251,6 +255,9 @@ class Emitter:
                 self._think(delta)
             case deltas.ThoughtEnd(item):
                 self._close_thought(item)
+            case deltas.Sealed(content):
+                if self._message is not None:
+                    self._message.sealed = content
             case deltas.Refused(text):
                 message = self._part("refusal")
                 message.pieces.append(text)
@@ -336,7 +343,9 @@ class Emitter:
             return
         if message.kind is not None:
             self._close_part(message, last=last)
-        item = Message(id=message.id, role="assistant", status=status, content=tuple(message.content))
+        item = Message(
+            id=message.id, role="assistant", status=status, content=tuple(message.content), sealed=message.sealed
+        )
         self._done(message.index, item)
 
     def say_whole(self, text: str) -> list[Event]:
@@ -401,7 +410,7 @@ class Emitter:
             id=thought.id,
             summary=tuple(SummaryText(text="".join(pieces)) for pieces in thought.summaries),
             content=(ReasoningText(text=raw),) if thought.raw else UNSET,
-            encrypted_content=item.encrypted_content if item is not None else UNSET,
+            encrypted_content=keep(item).encrypted_content if item is not None else UNSET,
         )
         self._done(thought.index, done)
 

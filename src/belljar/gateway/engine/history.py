@@ -21,6 +21,8 @@ from belljar.wire.items import (
     InputItem,
     ItemReference,
     Message,
+    OtherItem,
+    Reasoning,
 )
 from belljar.wire.reading import read_stored_items
 from belljar.wire.requests import CompactRequest, CreateResponse
@@ -151,12 +153,23 @@ def _by_id(items: Iterable[InputItem]) -> dict[str, InputItem]:
 
 def numbered(own: Iterable[InputItem], response_id: str) -> list[InputItem]:
     """Every item gets an id; those that had one keep it."""
-    kinds: dict[type, ids.Kind] = {FunctionCall: "fc", CustomToolCall: "ctc", Compaction: "cmp"}
+    kinds: dict[type, ids.Kind] = {
+        FunctionCall: "fc",
+        FunctionCallOutput: "fc",
+        CustomToolCall: "ctc",
+        CustomToolCallOutput: "ctc",
+        Reasoning: "rs",
+        Compaction: "cmp",
+        OtherItem: "item",
+    }
     found: list[InputItem] = []
     for number, item in enumerate(own):
         if getattr(item, "id", None) in (None, UNSET) and not isinstance(item, CompactionTrigger):
             fresh = ids.within(kinds.get(type(item), "msg"), response_id, 0x8000 + number)
-            item = structs.replace(item, id=fresh)  # type: ignore[type-var]
+            if isinstance(item, OtherItem):
+                item = OtherItem({**item.data, "id": fresh})
+            else:
+                item = structs.replace(item, id=fresh)
         found.append(item)
     return found
 

@@ -53,7 +53,10 @@ class Engine:
 
     async def follow(self, id: str, caller: Caller, after: int) -> AsyncGenerator[list[bytes], None]:
         """The frames of a background response after the event numbered `after`."""
-        await self._get(id, caller)
+        if not (await self._get(id, caller)).background:
+            raise InvalidRequest(
+                f"Response '{id}' cannot be streamed again: it was not created with background=true.", param="stream"
+            )
         async with aclosing(self._background.follow(id, after)) as frames:
             async for batch in frames:
                 yield batch

@@ -90,6 +90,8 @@ def filtered(items: list[dict[str, object]], include: frozenset[str]) -> list[di
             item["outputs"] = None
         elif item.get("type") == "reasoning" and "reasoning.encrypted_content" not in include:
             item.pop("encrypted_content", None)
+        elif item.get("type") == "message":
+            item.pop("sealed", None)
     return items
 
 
