@@ -35,6 +35,7 @@ lock: $(READY)
 
 bench: $(READY)
 	$(BIN)/python bench/sandbox.py
+	$(BIN)/python bench/gateway.py
 
 soak: $(READY)
 	$(BIN)/pytest -m soak --timeout 0

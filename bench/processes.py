@@ -66,3 +66,9 @@ def _field(path: Path, name: str) -> int:
         if line.startswith(name):
             return int(line.split()[1]) * 1024
     return 0
+
+
+def spent(pid: int) -> float:
+    """Seconds of processor time that a process has used so far."""
+    fields = _stat(pid)
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from statistics import median, quantiles
 from typing import Literal, TypeAlias
 
-BEGIN = "<!-- table: written by bench/sandbox.py --write -->\n"
+BEGIN = "<!-- table: written by bench/{script} --write -->\n"
 END = "<!-- end of table -->"
 
 Verdict: TypeAlias = Literal["met", "missed", "absent", ""]
@@ -132,13 +132,14 @@ def as_data(rows: Sequence[Row], bars: Mapping[str, Bar]) -> list[dict[str, obje
     ]
 
 
-def replace_block(page: str, block: str) -> str:
-    """The page with everything between the two markers replaced."""
-    before, found, rest = page.partition(BEGIN)
+def replace_block(page: str, block: str, script: str) -> str:
+    """The page with everything between the two markers of this script replaced."""
+    begin = BEGIN.format(script=script)
+    before, found, rest = page.partition(begin)
     _, closed, after = rest.partition(END)
     if not found or not closed:
-        raise ValueError(f"the page has no block to write to: {BEGIN.strip()} … {END}")
-    return f"{before}{BEGIN}{block.rstrip()}\n{END}{after}"
+        raise ValueError(f"the page has no block to write to: {begin.strip()} … {END}")
+    return f"{before}{begin}{block.rstrip()}\n{END}{after}"
 
 
 def ms(seconds: Sequence[float]) -> float:

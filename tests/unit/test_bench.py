@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 from bench import processes, table
 from bench.measures import MEASURES
-from bench.table import BEGIN, END, Bar, Row
+from bench.table import END, Bar, Row
+
+BEGIN = table.BEGIN.format(script="sandbox.py")
 
 BARS = table.read_bars((Path(__file__).parents[2] / "bench/bars.toml").read_text())
 FAST = Row("cell-apart", "round trip", 0.2, ratio=3.0, against="echo, 0.067 ms", n=1000, note="p95 0.3")
@@ -101,20 +103,27 @@ def test_data_for_machines() -> None:
 
 def test_only_the_block_is_replaced() -> None:
     page = f"# Speed\n\n{BEGIN}old\nlines\n{END}\n\nThe end.\n"
-    fresh = table.replace_block(page, "| new |\n")
+    fresh = table.replace_block(page, "| new |\n", "sandbox.py")
     assert fresh == f"# Speed\n\n{BEGIN}| new |\n{END}\n\nThe end.\n"
-    assert table.replace_block(fresh, "| new |") == fresh
+    assert table.replace_block(fresh, "| new |", "sandbox.py") == fresh
 
 
 @pytest.mark.parametrize("page", ["no markers", BEGIN, END])
 def test_a_page_without_the_block_is_left_alone(page: str) -> None:
     with pytest.raises(ValueError, match="no block"):
-        table.replace_block(page, "x")
+        table.replace_block(page, "x", "sandbox.py")
 
 
-def test_the_page_has_the_block() -> None:
+@pytest.mark.parametrize("script", ["sandbox.py", "gateway.py"])
+def test_the_page_has_the_block(script: str) -> None:
     page = (Path(__file__).parents[2] / "docs/performance.md").read_text()
-    assert "| new |" in table.replace_block(page, "| new |")
+    assert "| new |" in table.replace_block(page, "| new |", script)
+
+
+def test_the_bars_of_the_gateway_are_for_rows_that_it_has() -> None:
+    bars = table.read_bars((Path(__file__).parents[2] / "bench/gateway_bars.toml").read_text())
+    source = (Path(__file__).parents[2] / "bench/gateway_measures.py").read_text()
+    assert [name for name in bars if f'"{name}"' not in source] == []
 
 
 def test_medians() -> None:
