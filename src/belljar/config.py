@@ -16,7 +16,7 @@ PREFIX = "BELLJAR_"
 HIDDEN = "********"
 """Stands for a secret wherever settings are shown."""
 TIERS = ("1g", "4g", "16g", "64g")
-DIALECTS = ("chat", "openai")
+DIALECTS = ("chat", "openai", "anthropic", "gemini", "xai")
 
 _SIZES = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 _TIMES = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -106,6 +106,17 @@ def _switch(value: object) -> bool:
     if not isinstance(value, str) or value.strip().lower() not in words:
         raise Wrong("true or false")
     return words[value.strip().lower()]
+
+
+def _share(value: object) -> float:
+    """A part of a whole."""
+    try:
+        part = float(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else 0.0
+    except ValueError:
+        part = 0.0
+    if not 0 < part <= 1:
+        raise Wrong("a number above 0 and at most 1")
+    return part
 
 
 def _one_of(*choices: str) -> Callable[[object], str]:
@@ -208,7 +219,7 @@ class Upstream:
     """Models are reached as NAME/MODEL, and by their bare name where it is clear."""
     base_url: str
     dialect: str = "chat"
-    """`chat` for chat completions, `openai` for the Responses API; more come with their dialects."""
+    """The wire that it speaks: `chat` for chat completions, `openai` for the Responses API, or a vendor's own."""
     api_key: str | None = field(default=None, repr=False)
     api_key_env: str | None = None
     """The environment variable that `api_key` was to be read from, where the file names one."""
@@ -403,6 +414,56 @@ _HOMES: Mapping[str, Callable[[Mapping[str, str]], Path]] = {
 _FLAGS: Mapping[str, str] = {one.name: flag for one in fields(Settings) if (flag := one.metadata.get("flag"))}
 _SECRETS = frozenset(one.name for one in fields(Settings) if one.metadata.get("secret"))
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiSettings:
+    """What the library's clients are told: under `[api]` in the file, as BELLJAR_PROVIDER and the like outside."""
+
+    provider: str = _setting("openai", _text)
+    """The provider of a client that is told none."""
+    model: str | None = _setting(None, _or_none(_text))
+    """The model of that provider; its default without."""
+    max_tokens: int = _setting(4096, _whole(1))
+    """Tokens of one answer."""
+    parallel_tool_calls: bool = _setting(True, _switch)
+    """The model may call several tools at once."""
+    context_budget: int | None = _setting(None, _or_none(_whole(1)))
+    """Tokens of the conversation; 150000, and 32000 for models on one's own machine, where nothing else is said."""
+    summarize_threshold: float = _setting(0.75, _share)
+    """The share of the budget above which older messages are summarised."""
+    min_recent_messages: int = _setting(6, _whole(1))
+    """The newest messages, which are never summarised."""
+    openai_api_key: str | None = field(default=None, repr=False, metadata={"read": _text, "secret": True})
+    """Where OPENAI_API_KEY is not set."""
+    gateway_url: str = "http://127.0.0.1:8787/v1"
+    """Where this machine's gateway listens, by its own settings."""
+    provider_variables: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}), repr=False)
+    """Keys and addresses of providers. Never shown."""
+
+    @classmethod
+    def load(cls, *, environment: Mapping[str, str] | None = None, file: str | None = None) -> Self:
+        """Read the same layers as `Settings`."""
+        variables = os.environ if environment is None else environment
+        gateway = Settings.load(environment=variables, file=file)
+        values: dict[str, Any] = {}
+        for one in (*_api_from_file(variables, file), *_from_environment(variables, _API_READERS)):
+            if one.name not in _API_READERS:
+                _refuse(one.key, one.value, _API_READERS, one.origin)
+            values[one.name] = _read(_API_READERS[one.name], one, secret=one.name in _API_SECRETS)
+        host = "127.0.0.1" if gateway.host in ("0.0.0.0", "::") else gateway.host
+        address = f"[{host}]" if ":" in host else host
+        return cls(
+            **values,
+            gateway_url=f"http://{address}:{gateway.port}/v1",
+            provider_variables=gateway.provider_variables,
+        )
+
+
+_API_READERS: Mapping[str, Reader] = {
+    one.name: one.metadata["read"] for one in fields(ApiSettings) if "read" in one.metadata
+}
+_API_SECRETS = frozenset(one.name for one in fields(ApiSettings) if one.metadata.get("secret"))
+
 _FOUNDING: Mapping[str, str] = {
     "providers.code_interpreter.enabled": "code_interpreter",
     "providers.code_interpreter.settings.sandbox_url": "sandbox_url",
@@ -531,7 +592,8 @@ def _upstream(name: str, table: Mapping[str, object], given: _Given, environment
         raise BadSettings(f"{key}.base_url: is missing ({origin}); say where it is, such as http://127.0.0.1:8000/v1")
     if "api_key" in values and "api_key_env" in values:
         raise BadSettings(f"{key}.api_key and {key}.api_key_env are both set ({origin}); leave one of them out")
-    values.setdefault("dialect", "openai" if _name_of(values["base_url"]) == "openai" else "chat")
+    vendor = _name_of(values["base_url"])
+    values.setdefault("dialect", vendor if vendor in ("openai", "anthropic") else "chat")
     variable = values.get("api_key_env") or f"{re.sub(r'[^A-Z0-9]', '_', name.upper())}_API_KEY"
     values.setdefault("api_key", environment.get(variable) or None)
     return Upstream(name=name, **values)
@@ -560,10 +622,12 @@ def _from_flags(flags: Mapping[str, object]) -> Iterator[_Given]:
             yield _Given(name, name, value, _FLAGS.get(name) or f"--{name.replace('_', '-')}")
 
 
-def _from_environment(environment: Mapping[str, str]) -> Iterator[_Given]:
+def _from_environment(environment: Mapping[str, str], only: Iterable[str] | None = None) -> Iterator[_Given]:
+    """What is the clients' alone is left to them."""
     for variable, value in sorted(environment.items()):
-        if variable.startswith(PREFIX) and variable != f"{PREFIX}CONFIG":
-            name = variable.removeprefix(PREFIX).lower()
+        name = variable.removeprefix(PREFIX).lower()
+        ours = name not in _API_READERS if only is None else name in only
+        if variable.startswith(PREFIX) and name != "config" and ours:
             yield _Given(name, name, value, f"environment variable {variable}")
 
 
@@ -574,8 +638,15 @@ def _from_file(environment: Mapping[str, str], named: str | None) -> Iterator[_G
     for name, value in _parse(path).items():
         if name == "providers":
             yield from _founding("providers", value, str(path))
-        else:
+        elif name != "api":
             yield _Given(str(name), str(name), value, str(path))
+
+
+def _api_from_file(environment: Mapping[str, str], named: str | None) -> Iterator[_Given]:
+    path = config_file(environment, named)
+    if path is not None:
+        for name, value in _table("api", _parse(path).get("api"), str(path)).items():
+            yield _Given(name, f"api.{name}", value, str(path))
 
 
 def _founding(key: str, value: object, origin: str) -> Iterator[_Given]:

@@ -3,9 +3,12 @@
 BelljarError                 .code .status .retryable
 ├── CallerError              change the request        InvalidRequest · NotFound · ContainerExpired · TooLarge
 │                                                      Unauthenticated · Forbidden · OverQuota
+│                                                      PromptValidationError · InvalidContainer · ToolValidationError
+│                                                      DeadlineExceededError · BudgetExceededError
 ├── OperatorError            change the installation   BadSettings · CannotConfine
 ├── ProviderError            the model's side          BadKey · RateLimited · QuotaExceeded · ContextTooLong · Filtered
 │                                                      Declined · Unreachable · Garbled · DeadlinePassed
+│                                                      OutputParseError
 ├── SandboxError             isolation or capacity     NoneFree · Lost · Refused
 └── WorkspaceError           the caller's files        WorkspaceSecurityError · WorkspaceBudgetExceededError
 
@@ -94,6 +97,43 @@ class OverQuota(CallerError):
     def __init__(self, message: str, *, after: float | None = None) -> None:
         super().__init__(message)
         self.after = after
+
+
+class PromptValidationError(CallerError):
+    """A tool, a section or a prompt is declared in a way that cannot work."""
+
+    code = "prompt_invalid"
+
+
+class InvalidContainer(PromptValidationError, AssertionError):
+    """A tool's container is not one of its forms; also an AssertionError, which the tool's contract promises."""
+
+    code = "invalid_container"
+
+
+class ToolValidationError(CallerError):
+    """A tool's arguments do not fit its parameters; handlers may raise it to say so themselves."""
+
+    code = "tool_arguments"
+
+
+class DeadlineExceededError(CallerError):
+    """The caller's deadline has passed."""
+
+    code = "deadline_exceeded"
+    status = 504
+
+
+class BudgetExceededError(CallerError):
+    """The caller's budget is spent; `exceeded_dimension` is the limit's name."""
+
+    code = "budget_exceeded"
+
+    def __init__(self, message: str, *, budget: object, consumed: object, exceeded_dimension: str) -> None:
+        super().__init__(message)
+        self.budget = budget
+        self.consumed = consumed
+        self.exceeded_dimension = exceeded_dimension
 
 
 class OperatorError(BelljarError):
@@ -199,6 +239,12 @@ class DeadlinePassed(ProviderError):
     code = "deadline_passed"
     status = 504
     retryable = False
+
+
+class OutputParseError(ProviderError):
+    """The model's answer is not the structured output that was asked for."""
+
+    code = "output_unparsable"
 
 
 class SandboxError(BelljarError):

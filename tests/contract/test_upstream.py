@@ -11,7 +11,19 @@ from typing import TypeAlias
 import pytest
 
 from belljar.config import Upstream
-from belljar.dialects.deltas import CallBegun, CallEnd, CallPiece, Delta, Finish, Model, ModelRequest, Spent, Text
+from belljar.dialects.deltas import (
+    CallBegun,
+    CallEnd,
+    CallPiece,
+    Delta,
+    Finish,
+    Model,
+    ModelRequest,
+    Sealed,
+    Spent,
+    Text,
+    ThoughtEnd,
+)
 from belljar.gateway.upstream.adapter import DialectModel
 from belljar.gateway.upstream.builtin import BuiltIn
 from belljar.gateway.upstream.transport import Transport
@@ -59,6 +71,11 @@ MODELS: dict[str, Making] = {
     "chat, full client": served("chat", "0.0.0.0"),
     "openai, small client": served("openai", "127.0.0.1"),
     "openai, full client": served("openai", "0.0.0.0"),
+    "gemini, small client": served("gemini", "127.0.0.1"),
+    "gemini, full client": served("gemini", "0.0.0.0"),
+    "xai, small client": served("xai", "127.0.0.1"),
+    "anthropic, small client": served("anthropic", "127.0.0.1"),
+    "anthropic, full client": served("anthropic", "0.0.0.0"),
 }
 
 
@@ -74,7 +91,8 @@ def asking(does: str) -> ModelRequest:
 
 
 async def all_of(stream: AsyncGenerator[list[Delta], None]) -> list[Delta]:
-    return [delta async for batch in stream for delta in batch]
+    """What is said and done; what goes back to the vendor unread is each dialect's own affair."""
+    return [delta async for batch in stream for delta in batch if not isinstance(delta, Sealed | ThoughtEnd)]
 
 
 async def test_an_answer_in_words(making: Making) -> None:

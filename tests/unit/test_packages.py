@@ -709,7 +709,8 @@ def test_no_wheel_for_this_platform_is_explained(stores: Stores, links: Path) ->
 
 
 def test_offline_tells_what_is_installed(stores: Stores) -> None:
-    with pytest.raises(Refused, match=r"requirements: humanize is not available here: .* installed already: numpy, pillow"):
+    told = r"requirements: humanize is not available here: .* installed already: numpy, pillow"
+    with pytest.raises(Refused, match=told):
         stores().layer(["humanize"])
 
 

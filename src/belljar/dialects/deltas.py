@@ -86,6 +86,12 @@ class ThoughtEnd(Struct, frozen=True):
     item: Reasoning
 
 
+class Sealed(Struct, frozen=True):
+    """What must go back to the vendor unchanged with the text of this answer so far."""
+
+    content: str
+
+
 class CallBegun(Struct, frozen=True):
     """The model begins to call a function; `index` tells parallel calls apart."""
 
@@ -166,6 +172,7 @@ Delta: TypeAlias = (
     | Cited
     | Thought
     | ThoughtEnd
+    | Sealed
     | CallBegun
     | CallPiece
     | CallEnd

@@ -26,6 +26,10 @@ class Family(Struct, frozen=True, kw_only=True):
     combines: bool = True
     """It takes functions together with a form of the answer and with its own code execution, and images in results."""
 
+    @property
+    def thinks(self) -> bool:
+        return bool(self.levels) or self.budget is not None
+
     def thinking(self, effort: Effort) -> dict[str, Any]:
         """The members of `thinkingConfig` that come nearest; none where it does not think."""
         if self.budget is not None:

@@ -32,7 +32,9 @@ _KEPT = frozenset(
 _ONE = frozenset(["items", "additionalProperties"])
 _LIST = frozenset(["anyOf", "prefixItems"])
 _MAP = frozenset(["properties", "$defs"])
-_DECORATION = frozenset(["$schema", "$comment", "title", "examples", "example", "discriminator", "readOnly", "writeOnly"])
+_DECORATION = frozenset(
+    ["$schema", "$comment", "title", "examples", "example", "discriminator", "readOnly", "writeOnly"]
+)
 _RENAMED = {"oneOf": "anyOf", "definitions": "$defs"}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Literal, TypeAlias
@@ -44,6 +45,12 @@ class Quirks(Struct, frozen=True, kw_only=True):
     """Where it wants the reasoning back that led to tool calls; nowhere without."""
     think_tags: bool = True
     """Its models may write reasoning into their text, between <think> tags."""
+    version: str = "2026-10-21"
+    """Of Anthropic's wire, where that is spoken."""
+    eager: bool = False
+    """There, a tool may ask for its input as it is written; elsewhere it comes in larger pieces."""
+    code_tool: str = "code_execution_20260120"
+    """There, the version of the vendor's own code execution."""
 
 
 GENERIC = Quirks(name="generic")
@@ -119,11 +126,21 @@ TABLE: Mapping[str, Quirks] = MappingProxyType(
                 reasoning="reasoning",
                 think_tags=False,
             ),
+            # Streams the arguments of calls, which Google's other door for Gemini does not.
+            Quirks(name="vertex", think_tags=False),
             Quirks(
                 name="alibaba",
                 members=frozenset(["stream_options", "parallel_tool_calls", "logprobs"]),
                 choosing=frozenset(["none", "named"]),
                 think_tags=False,
+            ),
+            Quirks(name="anthropic", strict=True, eager=True),
+            # As its version was until 2026: takes temperature and top_p, wants another header, knows no form of answer.
+            Quirks(
+                name="anthropic-2023-06-01",
+                version="2023-06-01",
+                formats=frozenset(),
+                code_tool="code_execution_20250825",
             ),
         )
     }
@@ -138,8 +155,11 @@ _HOSTS = MappingProxyType(
         "openrouter.ai": "openrouter",
         "aliyuncs.com": "alibaba",
         "ollama.com": "ollama",
+        "anthropic.com": "anthropic",
     }
 )
+_VERTEX = re.compile(r"([a-z0-9-]+-)?aiplatform(\.[a-z]+\.rep)?\.googleapis\.com")
+"""Its host has the place in it."""
 _PORTS = MappingProxyType({11434: "ollama", 1234: "lm_studio"})
 _NAMES = MappingProxyType({"lmstudio": "lm_studio", "llamacpp": "llama_cpp", "dashscope": "alibaba", "qwen": "alibaba"})
 
@@ -148,6 +168,8 @@ def guess(name: str, base_url: str) -> Quirks:
     """The row that an upstream's address tells, or its port, or else its name."""
     address = urlsplit(base_url)
     host = address.hostname or ""
+    if _VERTEX.fullmatch(host):
+        return TABLE["vertex"]
     for domain, row in _HOSTS.items():
         if host == domain or host.endswith(f".{domain}"):
             return TABLE[row]

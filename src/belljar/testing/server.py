@@ -7,15 +7,16 @@ import json
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import count
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Any, Final, Self, TypeAlias, cast
 
 import httptools
 from msgspec import Struct, field
 
+from belljar.testing.gemini_wire import GeminiWire
 from belljar.testing.pieces import words
 from belljar.testing.scripted import Call
-from belljar.testing.wires import ChatWire, ResponsesWire
+from belljar.testing.wires import ChatWire, MessagesWire, ResponsesWire, Wire
 
 
 class Break:
@@ -54,19 +55,36 @@ class Received(Struct, frozen=True, kw_only=True):
 
     def asks(self, what: str) -> bool:
         """Whether this is the end of its path."""
-        return self.path.partition("?")[0].endswith(f"/{what}")
+        return self.path.partition("?")[0].endswith((f"/{what}", f":{what}"))
+
+
+_WIRES: Mapping[str, type[Wire]] = MappingProxyType(
+    {
+        "chat/completions": ChatWire,
+        "responses": ResponsesWire,
+        "messages": MessagesWire,
+        "streamGenerateContent": GeminiWire,
+    }
+)
+"""By the end of the path at which each is spoken."""
 
 
 class LoopbackUpstream:
-    """A model server on a port of this machine, in a thread: chat completions, Responses, and a list of models.
+    """A model server on a port of this machine, in a thread: every wire we speak, and a list of models.
 
     Each POST takes the next reply of the script: a `Reply`, its steps, or a single step.
     """
 
     def __init__(
-        self, script: Iterable[Reply | ReplyStep | Sequence[ReplyStep]] = (), *, models: Iterable[str] | None = ("sim",)
+        self,
+        script: Iterable[Reply | ReplyStep | Sequence[ReplyStep]] = (),
+        *,
+        models: Iterable[str] | None = ("sim",),
+        files: Mapping[str, tuple[str, bytes]] | None = None,
     ) -> None:
         self._script = iter(script)
+        self.files = dict(files or {})
+        """What its code made: each file's name and bytes, by its id."""
         self.models = None if models is None else list(models)
         """What GET /models lists; with None there is no such list."""
         self.base_url = ""
@@ -105,8 +123,10 @@ class LoopbackUpstream:
     def _next(self, received: Received) -> Reply:
         self.requests.append(received)
         if received.method == "GET":
-            return _list(self.models) if received.asks("models") and self.models is not None else _MISSING
-        if not received.asks("chat/completions") and not received.asks("responses"):
+            if received.asks("models") and self.models is not None:
+                return _googles_list(self.models) if "pageSize" in received.path else _list(self.models)
+            return next((_file(id, *self.files[id], received) for id in self.files if id in received.path), _MISSING)
+        if not any(map(received.asks, _WIRES)):
             return _MISSING
         reply = next(self._script, _OVER)
         if isinstance(reply, Reply):
@@ -127,6 +147,17 @@ _MISSING = _fault(404, "there is no such path")
 def _list(models: Sequence[str]) -> Reply:
     data = [{"id": name, "object": "model", "created": 1, "owned_by": "loopback"} for name in models]
     return Reply(body=json.dumps({"object": "list", "data": data}).encode())
+
+
+def _googles_list(models: Sequence[str]) -> Reply:
+    data = [{"name": f"models/{name}", "supportedGenerationMethods": ["generateContent"]} for name in models]
+    other = {"name": "models/embedder", "supportedGenerationMethods": ["embedContent"]}
+    return Reply(body=json.dumps({"models": [*data, other]}).encode())
+
+
+def _file(id: str, name: str, data: bytes, received: Received) -> Reply:
+    about = {"id": id, "type": "file", "filename": name, "mime_type": "", "size_bytes": len(data)}
+    return Reply(body=data if received.asks("content") else json.dumps(about).encode())
 
 
 class _Connection(asyncio.Protocol):
@@ -179,10 +210,11 @@ class _Connection(asyncio.Protocol):
             body=self._body,
         )
         reply = self._upstream._next(received)
-        wire = (ResponsesWire if received.asks("responses") else ChatWire)(next(self._upstream._turns))
+        kind = next((wire for path, wire in _WIRES.items() if received.asks(path)), ChatWire)
+        wire = kind(next(self._upstream._turns))
         self._task = asyncio.get_running_loop().create_task(self._play(reply, wire))
 
-    async def _play(self, reply: Reply, wire: ChatWire | ResponsesWire) -> None:
+    async def _play(self, reply: Reply, wire: Wire) -> None:
         await _pass(reply.before)
         if reply.body is not None:
             self._head(reply, "application/json", f"content-length: {len(reply.body)}")
@@ -212,7 +244,8 @@ class _Connection(asyncio.Protocol):
         self._transport.write("\r\n".join([*lines, "", ""]).encode("latin-1"))
 
     def _send(self, data: bytes) -> None:
-        self._transport.write(b"%x\r\n%b\r\n" % (len(data), data))
+        if data:  # an empty piece would be the last
+            self._transport.write(b"%x\r\n%b\r\n" % (len(data), data))
 
 
 async def _pass(pause: float | threading.Event) -> None:

@@ -1,12 +1,26 @@
-"""Streamed answers as chat completions servers and the Responses API send them."""
+"""Streamed answers as chat completions servers, the Responses API and Anthropic's Messages API send them."""
 
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Protocol
 
 from belljar.testing.pieces import chunks
 from belljar.testing.scripted import Call
+
+
+class Wire(Protocol):
+    """A streamed answer; `turn` makes its ids its own."""
+
+    def __init__(self, turn: int) -> None: ...
+
+    def begin(self) -> bytes: ...
+
+    def text(self, word: str) -> bytes: ...
+
+    def call(self, made: Call) -> bytes: ...
+
+    def end(self) -> bytes: ...
 
 
 class ChatWire:
@@ -144,3 +158,56 @@ class ResponsesWire:
         self._number += 1
         data = json.dumps({"type": kind, "sequence_number": self._number, **fields})
         return f"event: {kind}\ndata: {data}\n\n".encode()
+
+
+class MessagesWire:
+    """A streamed answer on Anthropic's wire; `turn` makes its ids its own."""
+
+    def __init__(self, turn: int) -> None:
+        self._turn = turn
+        self._blocks = 0
+        self._open = False
+        self._called = False
+        self._pieces = 0
+
+    def begin(self) -> bytes:
+        message = {"id": f"msg_{self._turn}", "type": "message", "role": "assistant", "model": "sim", "content": []}
+        usage = {"input_tokens": 1, "output_tokens": 0}
+        ending = {"stop_reason": None, "stop_sequence": None}
+        return self._event("message_start", message={**message, **ending, "usage": usage}) + self._event("ping")
+
+    def text(self, word: str) -> bytes:
+        frames = b"" if self._open else self._start({"type": "text", "text": ""})
+        return frames + self._delta({"type": "text_delta", "text": word})
+
+    def call(self, made: Call) -> bytes:
+        self._called = True
+        frames = self._close()
+        id = f"toolu_{self._turn}_{self._blocks}"
+        frames += self._start({"type": "tool_use", "id": id, "name": made.name, "input": {}})
+        for piece in chunks(made.arguments):
+            frames += self._delta({"type": "input_json_delta", "partial_json": piece})
+        return frames + self._close()
+
+    def end(self) -> bytes:
+        delta = {"stop_reason": "tool_use" if self._called else "end_turn", "stop_sequence": None}
+        usage = {"input_tokens": 1, "output_tokens": self._pieces}
+        return self._close() + self._event("message_delta", delta=delta, usage=usage) + self._event("message_stop")
+
+    def _start(self, block: dict[str, object]) -> bytes:
+        self._open = True
+        return self._event("content_block_start", index=self._blocks, content_block=block)
+
+    def _delta(self, delta: dict[str, object]) -> bytes:
+        self._pieces += 1
+        return self._event("content_block_delta", index=self._blocks, delta=delta)
+
+    def _close(self) -> bytes:
+        if not self._open:
+            return b""
+        self._open = False
+        self._blocks += 1
+        return self._event("content_block_stop", index=self._blocks - 1)
+
+    def _event(self, kind: str, **fields: object) -> bytes:
+        return f"event: {kind}\ndata: {json.dumps({'type': kind, **fields})}\n\n".encode()

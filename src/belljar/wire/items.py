@@ -94,7 +94,7 @@ class InputFile(Value, frozen=True, kw_only=True, tag="input_file"):
     file_data: str | UnsetType = UNSET
     file_url: str | UnsetType = UNSET
     filename: str | UnsetType = UNSET
-    detail: str | UnsetType = UNSET
+    detail: Literal["auto", "low", "high"] | UnsetType = UNSET
 
 
 class InputAudio(Value, frozen=True, kw_only=True, tag="input_audio"):
@@ -133,6 +133,8 @@ class Message(Value, frozen=True, kw_only=True, tag="message"):
     id: str | UnsetType = UNSET
     status: ItemStatus | UnsetType = UNSET
     phase: Literal["commentary", "final_answer"] | UnsetType | None = UNSET
+    sealed: str | UnsetType = UNSET
+    """What its vendor wants back with it, unread: kept, and shown to nobody."""
 
 
 class Reasoning(Value, frozen=True, kw_only=True, tag="reasoning"):

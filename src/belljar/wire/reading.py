@@ -92,8 +92,8 @@ def read_response(data: dict[str, Json]) -> CreateResponse:
 
 
 def read_input_tokens(data: dict[str, Json]) -> CreateResponse:
-    """A request whose tokens are to be counted: it says nothing of how to answer."""
-    return _read_request(_given(data, _COUNT))
+    """A request whose tokens are to be counted: it says nothing of how to answer, and need not name a model."""
+    return _read_request({"model": "any", **_given(data, _COUNT)})
 
 
 def read_compact(data: dict[str, Json]) -> CompactRequest:

@@ -188,6 +188,8 @@ def test_a_wrong_address_is_the_operators() -> None:
 
 def test_inside_a_stream_the_code_may_be_a_status() -> None:
     assert type(reported({"code": 429, "message": "x"}, "acme")) is RateLimited
+    assert type(reported({"code": 400, "message": "x"}, "acme")) is Declined
+    assert type(reported({"code": 600, "message": "x"}, "acme")) is ProviderError
     assert type(reported({"code": 7, "message": "x"}, "acme")) is ProviderError
     assert type(reported({"type": "invalid_request_error", "code": None, "message": "x"}, "acme")) is Declined
     assert type(reported({"code": "image_too_large", "message": "x"}, "acme")) is Declined

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from belljar.dialects.partial import Arguments, CodeArgument
@@ -33,6 +33,7 @@ VALUES = st.recursive(
 KEYS = st.sampled_from(["code", "python", "input", "requirements", "arguments", "language"]) | st.text(max_size=4)
 
 
+@settings(deadline=None)
 @given(st.dictionaries(KEYS, VALUES, max_size=4), st.booleans(), st.sampled_from([None, 2]), st.data())
 @example({"code": "\U0001f600 \\ud83d \\\\ \" ' \x00 \u2028"}, True, None, None)
 @example({"a": ['"', "}", "\\"], "code": "x", "b": {"c": "]"}}, True, None, None)
@@ -48,6 +49,7 @@ def test_any_split_of_json_streams_the_code(
         assert result.repaired is None
 
 
+@settings(deadline=None)
 @given(st.text(), st.booleans())
 def test_code_is_streamed_as_it_is_written(code: str, ascii: bool) -> None:
     """Not held back until the end: all but what could still change is out before the closing quote."""
@@ -70,6 +72,7 @@ def test_half_a_character_is_held_back(text: str) -> None:
     [
         (r'{"code": "\ud83d"}', "\ufffd"),
         (r'{"code": "\ude00"}', "\ufffd"),
+        (r'{"code": "\ud800 \udfff \ue000"}', "\ufffd \ufffd \ue000"),
         (r'{"code": "\ud83dx"}', "\ufffdx"),
         (r'{"code": "\ud83d\n"}', "\ufffd\n"),
         (r'{"code": "\ud83d\u0041"}', "\ufffdA"),
@@ -121,6 +124,7 @@ WRONG: list[tuple[str, str, str]] = [
     ("{x for x in y}", "{x for x in y}", "code instead of JSON"),
     ('{"a" "b"}', '{"a" "b"}', "code instead of JSON"),
     ('{"a": }', '{"a": }', "code instead of JSON"),
+    ('{"co', '{"co', "code instead of JSON"),
     ("12", "12", "code instead of JSON"),
     ('{"python": "x"}', "x", "an argument named python"),
     ('{"input": "y", "source": "x"}', "x", "an argument named source"),
@@ -194,6 +198,7 @@ FRAGMENTS = st.sampled_from(
 ) | st.sampled_from(["\n", " ", "```python\n"])
 
 
+@settings(deadline=None)
 @given(st.lists(FRAGMENTS | st.text(max_size=3), max_size=16).map("".join), st.data())
 @example('{"code": "`', None)
 @example('{"code": " {', None)

@@ -25,7 +25,7 @@ def test_a_wait_beyond_it_is_ended_and_so_is_every_later_one() -> None:
     async def main() -> None:
         deadline = Deadline(0.01)
         for _ in range(2):
-            with pytest.raises(DeadlinePassed, match="0.01 seconds"):
+            with pytest.raises(DeadlinePassed, match=r"0\.01 seconds"):
                 await deadline.wait(asyncio.sleep(60))
         task = asyncio.current_task()
         assert task is not None

@@ -31,7 +31,7 @@ from belljar.testing import BREAK, LoopbackUpstream, Reply, call
 from .conftest import KEY, PATIENCE, Run, answer, asking, calls_of, text_of, transport, until, unused_port, upstream
 
 
-@pytest.fixture(params=["chat", "openai"])
+@pytest.fixture(params=["chat", "openai", "anthropic"])
 def dialect(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
@@ -55,7 +55,8 @@ def test_a_turn_over_the_wire(run: Run, dialect: str) -> None:
     assert Finish("calls") in deltas
     assert isinstance(deltas[-1], Spent)
     (received,) = server.requests
-    assert received.path == ("/v1/chat/completions" if dialect == "chat" else "/v1/responses")
+    paths = {"chat": "chat/completions", "openai": "responses", "anthropic": "messages"}
+    assert received.path == f"/v1/{paths[dialect]}"
     assert received.json["model"] == "sim"
     assert received.json["stream"] is True
 

@@ -24,6 +24,7 @@ def found(environment: Mapping[str, str], *local: Local, configured: tuple[Upstr
     ("variable", "name", "base_url", "dialect"),
     [
         ("OPENAI_API_KEY", "openai", "https://api.openai.com/v1", "openai"),
+        ("ANTHROPIC_API_KEY", "anthropic", "https://api.anthropic.com/v1", "anthropic"),
         ("GROQ_API_KEY", "groq", "https://api.groq.com/openai/v1", "chat"),
         ("DEEPSEEK_API_KEY", "deepseek", "https://api.deepseek.com/v1", "chat"),
         ("OPENROUTER_API_KEY", "openrouter", "https://openrouter.ai/api/v1", "chat"),
@@ -41,6 +42,12 @@ def test_openai_may_be_elsewhere() -> None:
     (one,) = found({"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": "https://proxy.example/v1"})
     assert one.base_url == "https://proxy.example/v1"
     assert found({"OPENAI_BASE_URL": "https://proxy.example/v1"}) == []
+
+
+@pytest.mark.parametrize("address", ["https://proxy.example", "https://proxy.example/", "https://proxy.example/v1"])
+def test_anthropic_may_be_elsewhere_as_its_own_clients_say_it(address: str) -> None:
+    (one,) = found({"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": address})
+    assert one.base_url == "https://proxy.example/v1"
 
 
 def test_every_vendor_is_found_once_its_dialect_is_there() -> None:

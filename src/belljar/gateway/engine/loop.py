@@ -32,7 +32,7 @@ from belljar.sandbox.outputs import Stderr, Stdout
 from belljar.wire import faults, ids
 from belljar.wire.codec import encode
 from belljar.wire.events import TERMINAL, Event
-from belljar.wire.items import CodeInterpreterCall, Compaction, InputItem, OutputItem
+from belljar.wire.items import CellEnd, CodeInterpreterCall, Compaction, InputItem, OutputItem
 from belljar.wire.requests import CreateResponse
 from belljar.wire.responses import Response, Usage
 from belljar.wire.tools import AutoContainer, CodeInterpreterTool, FunctionTool
@@ -411,35 +411,44 @@ class Run:
         timeout = max(left, 0.001) if most is None or left < most else None
         run = self._rooms.interpreter.run(container, arguments.code, arguments.requirements, timeout=timeout)
         ran: Ran | None = None
-        async with aclosing(run) as outputs:
-            async for output in outputs:
-                match output:
-                    case Stdout(text):
-                        yield emitter.printed(cell, "stdout", text)
-                    case Stderr(text):
-                        yield emitter.printed(cell, "stderr", text)
-                    case Ran():
-                        ran = output
+        began = time.monotonic()
+        try:
+            async with aclosing(run) as outputs:
+                async for output in outputs:
+                    match output:
+                        case Stdout(text):
+                            yield emitter.printed(cell, "stdout", text)
+                        case Stderr(text):
+                            yield emitter.printed(cell, "stderr", text)
+                        case Ran():
+                            ran = output
+        except (GeneratorExit, asyncio.CancelledError):  # whoever asked for it is gone or called it off
+            end = CellEnd(exit="killed", reason="interrupted", seconds=time.monotonic() - began)
+            self._note(container, arguments.code, "incomplete", end)
+            raise
         assert ran is not None, "the interpreter's last value tells how it went"
         self._citations.made(ran.files)
         finished, item = emitter.ran(cell, ran.status, ran.outputs, ran.end)
         self._told[item.id] = ran.told
         if route.traits.sees and ran.images:
             self._images[item.id] = ran.images
+        self._note(container, arguments.code, ran.status, ran.end)
+        yield finished
+
+    def _note(self, container: ContainerRecord, code: str, status: str, end: CellEnd) -> None:
         self._rooms.observe(
             CellRan(
                 caller=self._caller,
                 response_id=self.id,
                 container_id=container.id,
-                status=ran.status,
-                exit=ran.end.exit,
-                reason=ran.end.reason,
-                seconds=ran.end.seconds,
-                code=arguments.code,
-                files=ran.end.files,
+                status=status,
+                exit=end.exit,
+                reason=end.reason,
+                seconds=end.seconds,
+                code=code,
+                files=end.files,
             )
         )
-        yield finished
 
     # -- compact ----------------------------------------------------------------------------------------------------
 

@@ -26,6 +26,8 @@ class Vendor(Struct, frozen=True, kw_only=True):
     dialect: str = "chat"
     address: str | None = None
     """The variable that may hold another address."""
+    path: str = ""
+    """What the vendor's own clients add to such an address."""
 
 
 class Local(Struct, frozen=True):
@@ -50,11 +52,12 @@ VENDORS = (
         base_url="https://api.anthropic.com/v1",
         dialect="anthropic",
         address="ANTHROPIC_BASE_URL",
+        path="/v1",
     ),
     Vendor(
         name="gemini",
         keys=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
-        base_url="https://generativelanguage.googleapis.com/v1beta",
+        base_url="https://generativelanguage.googleapis.com/v1",
         dialect="gemini",
     ),
     Vendor(name="xai", keys=("XAI_API_KEY",), base_url="https://api.x.ai/v1", dialect="xai"),
@@ -89,6 +92,8 @@ def by_key(environment: Mapping[str, str]) -> list[Upstream]:
         key = next(filter(None, keys), None)
         if key and vendor.dialect in DIALECTS:
             address = environment.get(vendor.address, "").strip() if vendor.address else ""
+            if address:
+                address = address.rstrip("/").removesuffix(vendor.path) + vendor.path
             found.append(
                 Upstream(name=vendor.name, base_url=address or vendor.base_url, dialect=vendor.dialect, api_key=key)
             )

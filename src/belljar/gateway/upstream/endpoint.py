@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
+from typing import TypeAlias
 from urllib.parse import urlsplit
 
 from belljar import __version__
 from belljar.config import Upstream
+from belljar.dialects import bearer
 from belljar.dialects.quirks import TABLE, Quirks, guess
 from belljar.errors import BadSettings, ProviderError, Unreachable
 from belljar.gateway.upstream.answers import Broken
+
+Keyed: TypeAlias = Callable[[str | None, str, Quirks], Mapping[str, str]]
+"""The headers that show a key at an address to a kind of server."""
 
 _PRODUCTS = MappingProxyType(
     {"lm_studio": "LM Studio", "ollama": "Ollama", "vllm": "vLLM", "llama_cpp": "the llama.cpp server"}
@@ -22,7 +28,8 @@ _LEAST = 8
 class Endpoint:
     """An upstream as the network sees it."""
 
-    def __init__(self, upstream: Upstream) -> None:
+    def __init__(self, upstream: Upstream, keyed: Keyed = bearer.headers) -> None:
+        """`keyed` is how the dialect shows the key."""
         parts = urlsplit(upstream.base_url)
         if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc:
             raise BadSettings(
@@ -32,7 +39,7 @@ class Endpoint:
         self.name = upstream.name
         self.timeout = upstream.timeout
         self.quirks = _quirks(upstream)
-        self.headers = MappingProxyType(_headers(upstream))
+        self.headers = MappingProxyType(_headers(upstream, self.quirks, keyed))
         self._base = upstream.base_url.rstrip("/")
         self._origin = f"{parts.scheme}://{parts.netloc}"
         named = (value for name, value in upstream.headers.items() if any(word in name.lower() for word in _SECRET))
@@ -73,19 +80,20 @@ def _quirks(upstream: Upstream) -> Quirks:
     return TABLE[upstream.quirks]
 
 
-def _headers(upstream: Upstream) -> dict[str, str]:
+def _headers(upstream: Upstream, quirks: Quirks, keyed: Keyed) -> dict[str, str]:
     headers = {
         "accept": "text/event-stream, application/json",
         "accept-encoding": "identity",
         "content-type": "application/json",
         "user-agent": f"belljar/{__version__}",
     }
-    if upstream.api_key:
-        headers["authorization"] = f"Bearer {upstream.api_key.strip()}"
+    key = (upstream.api_key or "").strip()
+    shown = keyed(key or None, upstream.base_url, quirks)
+    headers.update(shown)
     headers.update({name.lower(): value.strip() for name, value in upstream.headers.items()})
     for name, value in headers.items():
         if not (name.isascii() and name.isprintable() and value.isascii() and value.isprintable()):
-            field = "api_key" if name == "authorization" and upstream.api_key else f"headers.{name!a}"
+            field = "api_key" if key and key in shown.get(name, "") else f"headers.{name!a}"
             raise BadSettings(
                 f"upstreams.{upstream.name}.{field} holds a character that a header cannot; copy it again"
             )

@@ -9,6 +9,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from belljar.models import supports_vision
+
 _SEEING = re.compile(
     r"vision|(?<![a-z])vl(?![a-z])|internvl|llava|pixtral|minicpm-?v|moondream|omni|gpt-?4o|gpt-?4\.1|gpt-?[5-9]|\bo[1-9]\b"
     r"|claude|gemini|grok-?[2-9]|gemma-?(3n?|[4-9])(?!.*(270m|[-:]1b))|llama-?4|llama-?3\.2.*(11b|90b)"
@@ -27,19 +29,34 @@ class Listed(Struct, frozen=True):
 def read(body: bytes) -> dict[str, Listed] | None:
     """The models by name; None if this is no such list."""
     try:
-        data = msgspec.json.decode(body, type=_List).data
+        listed = msgspec.json.decode(body, type=_List)
     except msgspec.DecodeError:
         return None
+    data = listed.data
+    if data is None:
+        return _googles(listed.models) if listed.models else None
     return {one["id"]: _listed(one) for one in data if isinstance(one.get("id"), str) and one["id"]}
 
 
 def sees(name: str) -> bool:
     """Whether a model of this name is likely to see images: one that cannot would refuse the whole conversation."""
-    return _SEEING.search(name) is not None
+    known = supports_vision(name)
+    return _SEEING.search(name) is not None if known is None else known
 
 
 class _List(Struct):
-    data: list[dict[str, Any]]
+    data: list[dict[str, Any]] | None = None
+    models: list[dict[str, Any]] | None = None
+
+
+def _googles(models: list[dict[str, Any]]) -> dict[str, Listed]:
+    """Google's list has embedders and painters in it too."""
+    names = (
+        str(one.get("name", "")).removeprefix("models/")
+        for one in models
+        if "generateContent" in (one.get("supportedGenerationMethods") or ())
+    )
+    return {name: Listed(0, sees(name)) for name in names if name}
 
 
 def _listed(model: Mapping[str, Any]) -> Listed:

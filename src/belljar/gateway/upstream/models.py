@@ -15,8 +15,9 @@ from belljar.config import Upstream
 from belljar.dialects.deltas import Model, Traits
 from belljar.errors import BadSettings, InvalidRequest
 from belljar.gateway.upstream import builtin, listings
-from belljar.gateway.upstream.adapter import DialectModel
+from belljar.gateway.upstream.adapter import DIALECTS, DialectModel
 from belljar.gateway.upstream.answers import Broken
+from belljar.gateway.upstream.hosted import HostedFiles
 from belljar.gateway.upstream.listings import Listed
 from belljar.gateway.upstream.transport import Transport
 
@@ -31,6 +32,8 @@ _NAMED = 12
 """Models that an error names."""
 _NAME = 100
 """Characters of a wrong name that it repeats."""
+_RUNNING = frozenset({"anthropic", "gemini", "xai"})
+"""Dialects of vendors that can run code themselves, beside OpenAI at its own address."""
 
 
 class Route(Struct, frozen=True):
@@ -40,6 +43,8 @@ class Route(Struct, frozen=True):
     name: str
     traits: Traits
     upstream: str
+    files: HostedFiles | None = None
+    """Those that code made which the provider ran."""
 
 
 class ModelInfo(Struct, frozen=True):
@@ -194,6 +199,8 @@ class _Shelf:
         self._transport = transport
         self._dialect = upstream.dialect
         self._hosted = upstream.dialect == "openai" and self._model.endpoint.quirks.name == "openai"
+        self._runs = self._hosted or upstream.dialect in _RUNNING
+        self._files = HostedFiles(self._model.endpoint, transport, DIALECTS[upstream.dialect])
         patterns = [name for name in upstream.models if "*" in name]
         self._pattern = _pattern(patterns) if upstream.models else re.compile(r".*", re.DOTALL)
         self._patterned = bool(patterns)
@@ -208,7 +215,8 @@ class _Shelf:
 
     def route(self, name: str) -> Route:
         sees = self._hosted or (self.known[name].sees if name in self.known else listings.sees(name))
-        return Route(self._model, name, Traits(sees=sees, hosted=self._hosted, dialect=self._dialect), self.name)
+        traits = Traits(sees=sees, hosted=self._hosted, runs=self._runs, dialect=self._dialect)
+        return Route(self._model, name, traits, self.name, self._files)
 
     async def refresh(self) -> None:
         """Ask for the list; what was known stays where there is none."""
@@ -216,7 +224,7 @@ class _Shelf:
         try:
             async with asyncio.timeout(_LIST_SECONDS):
                 status, body = await self._transport.get(
-                    endpoint.url("/models"), endpoint.headers, timeout=_LIST_SECONDS
+                    self._model.list_url, endpoint.headers, timeout=_LIST_SECONDS
                 )
         except Broken as broken:
             self.trouble = str(endpoint.unreachable(broken))

@@ -23,6 +23,7 @@ from belljar.gateway.upstream.answers import (
     silent,
     unconnected,
 )
+from belljar.gateway.upstream.origins import origin_of
 
 _LONGEST_HEADER = 64 * 1024
 
@@ -44,15 +45,16 @@ class RemoteClient:
                 max_line_size=_LONGEST_HEADER,
                 max_field_size=_LONGEST_HEADER,
             )
-        if url not in self._proxies:
-            self._proxies[url] = _proxy(url)
+        origin = origin_of(url)
+        if origin not in self._proxies:
+            self._proxies[origin] = _proxy(url)
         try:
             response = await self._session.request(
                 method,
                 URL(url, encoded=True),
                 headers=headers,
                 data=io.BytesIO(body) if body else None,  # sent in pieces: plain bytes would hold up the loop
-                proxy=self._proxies[url],
+                proxy=self._proxies[origin],
                 timeout=aiohttp.ClientTimeout(connect=CONNECT_SECONDS, sock_read=timeout),
                 allow_redirects=False,
             )

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from belljar.gateway.upstream import retrying
 from belljar.gateway.upstream.answers import Answer, Broken, Client
 from belljar.gateway.upstream.loopback import LoopbackClient
+from belljar.gateway.upstream.origins import origin_of
 
 
 class Transport:
@@ -62,9 +63,13 @@ class Transport:
             await self._sleep(wait)
             attempt += 1
 
+    async def open(self, url: str, headers: Mapping[str, str], *, timeout: float) -> Answer:
+        """The answer to a GET, asked for once, when its head is there. Raises `Broken`."""
+        return await self._client(url).send("GET", url, headers, b"", timeout=timeout)
+
     async def get(self, url: str, headers: Mapping[str, str], *, timeout: float) -> tuple[int, bytes]:
         """The status and the whole body, asked for once. Raises `Broken`."""
-        answer = await self._client(url).send("GET", url, headers, b"", timeout=timeout)
+        answer = await self.open(url, headers, timeout=timeout)
         return answer.status, await whole(answer)
 
     async def close(self) -> None:
@@ -73,9 +78,10 @@ class Transport:
             await self._far.close()
 
     def _client(self, url: str) -> Client:
-        client = self._clients.get(url)
+        origin = origin_of(url)
+        client = self._clients.get(origin)
         if client is None:
-            client = self._clients[url] = self._near if _on_this_machine(url) else self._remote()
+            client = self._clients[origin] = self._near if _on_this_machine(url) else self._remote()
         return client
 
     def _remote(self) -> Client:

@@ -1,0 +1,84 @@
+"""What the generations of Claude take and do in their own way, as a table."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+
+from msgspec import Struct
+
+from belljar.wire.responses import Reasoner
+
+Effort: TypeAlias = Literal["low", "medium", "high", "xhigh", "max"]
+
+_EFFORTS: tuple[Effort, ...] = ("low", "medium", "high", "xhigh", "max")
+
+
+class Family(Struct, frozen=True, kw_only=True):
+    """The defaults are what Claude 5 models have in common."""
+
+    most: int = 128_000
+    """Tokens of an answer where the caller sets no limit: the wire asks for one."""
+    efforts: tuple[Effort, ...] = _EFFORTS
+    """Values of `output_config.effort` that it takes, the least first."""
+    thinks: Literal["never", "asked", "always"] = "asked"
+    """Whether it decides by itself how much to think. What only thinks by a budget of tokens is not asked to."""
+    forms: bool = True
+    """It keeps to a schema, of its answer and of a tool's input."""
+    samples: bool = False
+    """It takes temperature and top_p, where the version of the wire does."""
+
+    def effort(self, reasoner: Reasoner | None) -> Effort | None:
+        """The value that comes nearest without being more than asked for; None where none is to be sent."""
+        wanted = reasoner.effort if reasoner else None
+        if wanted is None or not self.efforts or (wanted == "none" and self.thinks != "always"):
+            return None
+        most = _EFFORTS.index(wanted) if wanted in _EFFORTS else 0
+        return next(one for one in reversed(self.efforts) if _EFFORTS.index(one) <= most)
+
+    def thinking(self, reasoner: Reasoner | None) -> dict[str, Any] | None:
+        """`thinking` for a caller who wants it, or who wants none of it; None where that is not to be said."""
+        if reasoner is None or self.thinks == "never" or not (reasoner.effort or reasoner.summary):
+            return None
+        if reasoner.effort == "none":
+            return {"type": "disabled"} if self.thinks == "asked" else None
+        return {"type": "adaptive", "display": "summarized"} if reasoner.summary else {"type": "adaptive"}
+
+
+_EARLY = Family(most=4_096, efforts=(), thinks="never", forms=False, samples=True)
+_OLD = Family(most=64_000, efforts=(), thinks="never", forms=False, samples=True)
+_FOUR_FIVE = Family(most=64_000, efforts=(), thinks="never", samples=True)
+_ALWAYS = Family(thinks="always")
+
+FAMILIES: tuple[tuple[str, Family], ...] = (
+    ("claude-3-7", _OLD),
+    ("claude-3-5", Family(most=8_192, efforts=(), thinks="never", forms=False, samples=True)),
+    ("claude-3", _EARLY),
+    ("claude-2", _EARLY),
+    ("claude-instant", _EARLY),
+    ("claude-opus-4-1", Family(most=32_000, efforts=(), thinks="never", samples=True)),
+    ("claude-opus-4-5", Family(most=64_000, efforts=_EFFORTS[:3], thinks="never", samples=True)),
+    ("claude-opus-4-6", Family(efforts=("low", "medium", "high", "max"), samples=True)),
+    ("claude-opus-4-7", Family()),
+    ("claude-opus-4-8", Family()),
+    ("claude-opus-4", Family(most=32_000, efforts=(), thinks="never", forms=False, samples=True)),
+    ("claude-sonnet-4-5", _FOUR_FIVE),
+    ("claude-sonnet-4-6", Family(efforts=_EFFORTS[:3], samples=True)),
+    ("claude-sonnet-4", _OLD),
+    ("claude-haiku-4", _FOUR_FIVE),
+    ("claude-haiku", Family(most=64_000)),
+    ("claude-opus-5-5", _ALWAYS),
+    ("claude-fable", _ALWAYS),
+    ("claude-mythos", _ALWAYS),
+)
+"""By the beginning of the name; the first that fits counts."""
+_CURRENT = Family()
+_OTHER = Family(most=8_192, efforts=(), thinks="never", forms=False, samples=True)
+"""A model of somebody else's who speaks this wire too."""
+
+
+def family(model: str) -> Family:
+    """Of a model by its name, with a cloud's or a proxy's prefix before it or not."""
+    at = model.find("claude")
+    if at < 0:
+        return _OTHER
+    return next((found for beginning, found in FAMILIES if model.startswith(beginning, at)), _CURRENT)

@@ -1,0 +1,29 @@
+"""Gemini's generateContent, as AI Studio and Vertex speak it: asked, answered, refused."""
+
+from __future__ import annotations
+
+from belljar.dialects import bearer
+from belljar.dialects.deltas import Decoder, ModelRequest
+from belljar.dialects.gemini_faults import fault
+from belljar.dialects.gemini_request import custom_names, encode
+from belljar.dialects.gemini_signatures import issuer
+from belljar.dialects.gemini_stream import GeminiDecoder
+from belljar.dialects.quirks import Quirks
+
+__all__ = ["FILES", "LIST", "PATH", "GeminiDecoder", "decoder", "encode", "fault", "headers"]
+
+FILES: str | None = None
+LIST = "/models?pageSize=1000"
+PATH = "/models/{model}:streamGenerateContent?alt=sse"
+
+
+def decoder(request: ModelRequest, quirks: Quirks, upstream: str) -> Decoder:
+    """For the answer to this request; `upstream` names the server in errors."""
+    return GeminiDecoder(upstream, issuer=issuer(quirks), custom=custom_names(request))
+
+
+def headers(key: str | None, base_url: str, quirks: Quirks) -> dict[str, str]:
+    """AI Studio has keys; Vertex, whose address has project and location in it, takes tokens."""
+    if quirks.name == "vertex":
+        return bearer.headers(key, base_url, quirks)
+    return {"x-goog-api-key": key} if key else {}

@@ -1,0 +1,21 @@
+"""xAI's Responses API: OpenAI's wire, with its differences in what is sent and in the cells that it ran."""
+
+from __future__ import annotations
+
+from belljar.dialects.bearer import headers
+from belljar.dialects.deltas import Decoder, ModelRequest
+from belljar.dialects.faults import fault
+from belljar.dialects.quirks import Quirks
+from belljar.dialects.xai_request import encode
+from belljar.dialects.xai_stream import XaiDecoder
+
+__all__ = ["FILES", "LIST", "PATH", "XaiDecoder", "decoder", "encode", "fault", "headers"]
+
+FILES: str | None = None
+LIST = "/models"
+PATH = "/responses"
+
+
+def decoder(request: ModelRequest, quirks: Quirks, upstream: str) -> Decoder:
+    """For the answer to this request; `upstream` names the server in errors."""
+    return XaiDecoder(upstream)

@@ -1,0 +1,86 @@
+"""A turn as the body of xAI's POST /responses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, TypeAlias
+
+from msgspec import structs
+
+from belljar.dialects import cells, openai_request
+from belljar.dialects.deltas import ModelRequest
+from belljar.dialects.marks import unmarked
+from belljar.dialects.quirks import Quirks
+from belljar.models import nearest_effort
+from belljar.wire import codec
+from belljar.wire.items import CodeInterpreterCall, InputItem, Message, Reasoning
+from belljar.wire.responses import Reasoner
+from belljar.wire.tools import CodeInterpreterTool
+
+Body: TypeAlias = dict[str, Any]
+
+VENDOR = "xai"
+"""The mark of its sealed reasoning, which has the id there behind it."""
+_TOOL = {"type": "code_interpreter"}
+
+
+def encode(request: ModelRequest, quirks: Quirks) -> bytes:
+    """OpenAI's body without what xAI refuses.
+
+    Instructions are its first message, there is no role `developer`, no verbosity and no truncation, and reasoning is
+    always asked for sealed, as nothing is stored there.
+    """
+    plain = structs.replace(
+        request,
+        items=tuple(_items(request)),
+        instructions=None,
+        encrypted_reasoning=True,
+        reasoning=_reasoner(request),
+        text=structs.replace(request.text, verbosity="medium"),
+        truncation="disabled",
+        top_logprobs=0,
+    )
+    body = openai_request.write(plain, quirks)
+    if request.top_logprobs:
+        body.update(logprobs=True, top_logprobs=request.top_logprobs)
+    if "tools" in body:
+        body["tools"] = [_TOOL if isinstance(tool, CodeInterpreterTool) else tool for tool in request.tools]
+    body["input"] = [_cell(item) if isinstance(item, CodeInterpreterCall) else item for item in body["input"]]
+    return codec.encode(body)
+
+
+def _items(request: ModelRequest) -> Iterator[InputItem]:
+    if request.instructions:
+        yield Message(role="system", content=request.instructions)
+    for item in request.items:
+        match item:
+            case Message(role="developer"):
+                yield structs.replace(item, role="system")
+            case Reasoning():
+                id, _, sealed = (unmarked(VENDOR, item.encrypted_content) or "").partition(":")
+                if sealed:
+                    yield structs.replace(item, id=id, encrypted_content=sealed)
+            case _:
+                yield item
+
+
+def _reasoner(request: ModelRequest) -> Reasoner | None:
+    """Only what the model takes: one that cannot choose its effort refuses the member."""
+    effort = request.reasoning.effort if request.reasoning else None
+    if effort is None:
+        return None
+    nearest = nearest_effort(request.model, effort)
+    return Reasoner(effort=nearest) if nearest else None
+
+
+def _cell(item: CodeInterpreterCall) -> Body:
+    """Code that xAI ran, in its own form."""
+    return {
+        "type": "code_interpreter_call",
+        "id": item.id,
+        "call_id": "",
+        "name": "code_execution",
+        "arguments": cells.arguments(item),
+        "status": item.status,
+        "outputs": item.outputs or (),
+    }

@@ -1,0 +1,64 @@
+"""The streamed answer of xAI's POST /responses as deltas."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from belljar.dialects.deltas import Delta
+from belljar.dialects.marks import marked
+from belljar.dialects.openai_stream import ResponsesDecoder
+from belljar.dialects.xai_request import VENDOR
+
+_CELLS = frozenset(["code_interpreter_call", "code_execution_call"])
+
+
+class XaiDecoder(ResponsesDecoder):
+    """One answer. Events of a cell's progress say nothing that its item does not, when it is done."""
+
+    def _begin(self, index: int, item: Raw, out: list[Delta]) -> None:
+        super()._begin(index, _plain(item), out)
+
+    def _complete(self, index: int, item: Raw, out: list[Delta]) -> None:
+        super()._complete(index, _plain(item), out)
+
+
+def _plain(item: Raw) -> Raw:
+    """The item as OpenAI would have it; twice is the same as once."""
+    data = msgspec.json.decode(item)
+    if data.get("type") in _CELLS:
+        return Raw(msgspec.json.encode(_cell(data)))
+    sealed = data.get("encrypted_content")
+    if data.get("type") == "reasoning" and isinstance(sealed, str) and not sealed.startswith(f"{VENDOR}:"):
+        return Raw(msgspec.json.encode({**data, "encrypted_content": marked(VENDOR, f"{data.get('id')}:{sealed}")}))
+    return item
+
+
+def _cell(data: dict[str, Any]) -> dict[str, Any]:
+    """The code is in the arguments of a call; the outputs, where there are any, are OpenAI's or a record of the run."""
+    return {
+        "type": "code_interpreter_call",
+        "id": data.get("id") or "",
+        "status": data.get("status"),
+        "code": data.get("code"),
+        "arguments": data.get("arguments") or "{}",
+        "container_id": data.get("container_id") or "",
+        "outputs": _outputs(data.get("outputs") or data.get("output")),
+    }
+
+
+def _outputs(given: Any) -> list[dict[str, Any]] | None:
+    if isinstance(given, str):
+        try:
+            given = msgspec.json.decode(given)
+        except msgspec.DecodeError:
+            given = {"stdout": given}
+    if isinstance(given, dict):
+        told = [given.get(name) for name in ("stdout", "stderr", "error", "ret")]
+        logs = "".join(text for text in told if isinstance(text, str))
+        return [{"type": "logs", "logs": logs}] if logs else []
+    if isinstance(given, list):
+        return [one for one in given if isinstance(one, dict) and one.get("type") in ("logs", "image")]
+    return None
