@@ -1,0 +1,57 @@
+"""A message of Anthropic's as an answer: text, tool calls, and the code that ran on the vendor's side. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from belljar.providers.executions import CodeExecution, OutputFile
+from belljar.providers.replies import Answer
+from belljar.providers.tool_converters import Tool, tool_call
+
+_RESULTS = ("code_execution_tool_result", "bash_code_execution_tool_result", "text_editor_code_execution_tool_result")
+_FINISHED = ("end_turn", "stop_sequence", "tool_use")
+
+FileOf = Callable[[str], OutputFile]
+
+
+def read(messages: Sequence[Mapping[str, Any]], tools: Sequence[Tool], file_of: FileOf) -> Answer:
+    """Of one message, and of those before it that paused."""
+    blocks = [block for message in messages for block in message["content"]]
+    results = {block["tool_use_id"]: block["content"] for block in blocks if block["type"] in _RESULTS}
+    executions = [
+        _execution(block["input"], results.get(block["id"], {}), file_of)
+        for block in blocks
+        if block["type"] == "server_tool_use" and block["name"].endswith("code_execution")
+    ]
+    return Answer(
+        text="".join(block["text"] for block in blocks if block["type"] == "text"),
+        tool_calls=[
+            tool_call(block["id"], block["name"], block["input"], tools)
+            for block in blocks
+            if block["type"] == "tool_use"
+        ],
+        executions=executions,
+        files=[file for execution in executions for file in execution.output_files],
+        finished=messages[-1].get("stop_reason") in _FINISHED,
+        native=blocks,
+    )
+
+
+def _execution(asked: Mapping[str, Any], result: Mapping[str, Any], file_of: FileOf) -> CodeExecution:
+    code = asked.get("code") or asked.get("command", "")
+    if "path" in asked:  # the editor, whose command is one word
+        code = f"{code} {asked['path']}\n{asked.get('file_text', '')}".rstrip()
+    fault = result.get("error_code")
+    exit = result.get("return_code", 0 if result and not fault else None)
+    late = fault == "execution_time_exceeded"
+    outputs = result.get("content")
+    made = [one["file_id"] for one in outputs if "file_id" in one] if isinstance(outputs, list) else []
+    return CodeExecution(
+        code=code,
+        stdout=result.get("stdout", outputs if isinstance(outputs, str) else ""),
+        stderr=result.get("stderr", fault or ""),
+        exit=exit,
+        outcome="OUTCOME_DEADLINE_EXCEEDED" if late else "OUTCOME_OK" if exit == 0 else "OUTCOME_FAILED",
+        output_files=tuple(file_of(one) for one in made),
+    )

@@ -1,0 +1,177 @@
+"""What goes wrong at a vendor, under one set of codes with a word to the user, and each in its place in our tree.
+
+ClientError              .error_code .user_message .original_error
+└── OpenAIError, AnthropicError, …: one for each vendor; each raised error is also the kind that its code stands for,
+    such as `RateLimited`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from types import MappingProxyType
+from typing import ClassVar, Self, TypeVar, cast
+
+from belljar.errors import (
+    BadKey,
+    ContextTooLong,
+    DeadlinePassed,
+    Declined,
+    Filtered,
+    ProviderError,
+    QuotaExceeded,
+    RateLimited,
+    Unreachable,
+)
+
+_T = TypeVar("_T")
+
+CODES: Mapping[str, tuple[type[ProviderError], str]] = MappingProxyType(
+    {
+        "AUTH_ERROR": (BadKey, "Invalid API key: set {key} to one that {name} takes."),
+        "RATE_LIMIT": (RateLimited, "Rate limited: {name} wants fewer requests; wait a little and try again."),
+        "TOKEN_RATE_LIMIT": (
+            RateLimited,
+            "Token rate limited: {name} wants fewer tokens a minute; wait a little, or send less at once.",
+        ),
+        "QUOTA_EXCEEDED": (
+            QuotaExceeded,
+            "Quota exceeded: the account at {name} has nothing left; look at its billing.",
+        ),
+        "CONNECTION_ERROR": (Unreachable, "Network issue: {name} could not be reached; look at the connection."),
+        "TIMEOUT": (Unreachable, "Request timed out: {name} did not answer in time; try again, or ask for less."),
+        "INVALID_MODEL": (Declined, "Invalid model name: {name} has no such model for this key; choose one it lists."),
+        "CONTEXT_LENGTH_EXCEEDED": (
+            ContextTooLong,
+            "Conversation too long: it does not fit the model; start a new one, or send less.",
+        ),
+        "INVALID_SCHEMA": (Declined, "Invalid function schema: {name} does not take the schema of one of the tools."),
+        "CONTENT_POLICY": (Filtered, "Content policy violation: {name} refused the request; put it differently."),
+        "BAD_REQUEST": (Declined, "Bad request: {name} finds fault with what was sent."),
+        "SERVER_OVERLOADED": (Unreachable, "Servers overloaded: {name} has no capacity now; try again in a minute."),
+        "API_ERROR": (ProviderError, "Server error: something went wrong at {name}; try again."),
+        "UNKNOWN_ERROR": (ProviderError, "Unknown error."),
+    }
+)
+"""Each code, the kind of error it is, and what the user is told."""
+_SCHEMAS = frozenset(["invalid_function_parameters", "invalid_json_schema"])
+
+
+class ClientError(ProviderError):
+    """A vendor's failure as a client raises it; the SDK's own exception is its cause."""
+
+    vendor: ClassVar[str]
+    key: ClassVar[str]
+    """What the user has to set for the vendor to know him."""
+    _kinds: ClassVar[Mapping[type[ProviderError], type[ClientError]]]
+
+    def __init_subclass__(cls) -> None:
+        if "vendor" in vars(cls):
+            kinds = {kind for kind, _ in CODES.values()} - {ProviderError}
+            mixed = {kind: type(cls.__name__, (cls, kind), {"__module__": cls.__module__}) for kind in kinds}
+            cls._kinds = MappingProxyType({ProviderError: cls, **mixed})
+
+    def __init__(self, message: str, error_code: str, original_error: BaseException | None = None) -> None:
+        told = CODES[error_code][1]
+        self.error_code = error_code
+        self.user_message = told.format(name=self.vendor, key=self.key)
+        self.detail = message
+        self.original_error = original_error
+        self.after: float | None = None
+        self.param: str | None = None
+        self.fault: str | None = None
+        Exception.__init__(self, f"{self.user_message} ({message})" if message else self.user_message)
+        self.__cause__ = original_error
+
+    @classmethod
+    def of(
+        cls,
+        error_code: str,
+        message: str = "",
+        original: BaseException | None = None,
+        like: ProviderError | None = None,
+    ) -> Self:
+        """The error for this code, which is also of its kind; `like` lends what the vendor's words told."""
+        failure = cast(Self, cls._kinds[CODES[error_code][0]](message, error_code, original))
+        if like is not None:
+            for name in ("after", "param", "fault"):
+                setattr(failure, name, getattr(like, name, None))
+        return failure
+
+    def __reduce__(self) -> tuple[object, ...]:
+        base = next(one for one in type(self).__mro__ if "vendor" in vars(one))
+        return _rebuilt, (base, self.error_code, self.detail, self.after, self.param, self.fault)
+
+
+def _rebuilt(
+    base: type[ClientError], code: str, detail: str, after: float | None, param: str | None, fault: str | None
+) -> ClientError:
+    failure = base.of(code, detail)
+    failure.after, failure.param, failure.fault = after, param, fault
+    return failure
+
+
+def code_of(error: ProviderError, status: int | None = None) -> str:
+    """The code for an error of our tree; `status` is the HTTP status that it came with."""
+    match error:
+        case Declined():
+            if error.fault == "model_not_found":
+                return "INVALID_MODEL"
+            return "INVALID_SCHEMA" if error.fault in _SCHEMAS else "BAD_REQUEST"
+        case RateLimited():
+            return "SERVER_OVERLOADED" if status == 529 else "RATE_LIMIT"
+        case Unreachable():
+            return "TIMEOUT" if status in (408, 504) else "SERVER_OVERLOADED" if status else "CONNECTION_ERROR"
+        case BadKey():
+            return "AUTH_ERROR"
+        case QuotaExceeded():
+            return "QUOTA_EXCEEDED"
+        case ContextTooLong():
+            return "CONTEXT_LENGTH_EXCEEDED"
+        case Filtered():
+            return "CONTENT_POLICY"
+        case DeadlinePassed():
+            return "TIMEOUT"
+        case _:
+            return "API_ERROR"
+
+
+def broken(error: BaseException) -> str | None:
+    """The code for a failure of the HTTP library below an SDK, whichever that SDK uses; None for any other."""
+    for name in ("httpx2", "httpx"):
+        library = sys.modules.get(name)
+        if library is not None and isinstance(error, library.TimeoutException):
+            return "TIMEOUT"
+        if library is not None and isinstance(error, library.TransportError):
+            return "CONNECTION_ERROR"
+    return None
+
+
+Handle = Callable[[BaseException], ClientError]
+
+
+@contextmanager
+def friendly(handle: Handle) -> Iterator[None]:
+    """Around a call of an SDK: what it raises becomes a `ClientError`."""
+    try:
+        yield
+    except ClientError:
+        raise
+    except Exception as error:
+        raise handle(error) from error
+
+
+def friendly_items(items: Iterable[_T], handle: Handle) -> Iterator[_T]:
+    """The items of an SDK's stream. Only taking the next is guarded: what the caller does with it is his own."""
+    iterator = iter(items)
+    while True:
+        try:
+            item = next(iterator)
+        except StopIteration:
+            return
+        except ClientError:
+            raise
+        except Exception as error:
+            raise handle(error) from error
+        yield item

@@ -1,0 +1,93 @@
+"""A whole response of the Responses API as an answer: what was said, called, run and made."""
+
+from __future__ import annotations
+
+import base64
+import mimetypes
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from belljar.dialects.deltas import CallBegun, CallEnd, Cited, Finish, HostedEnd, Refused, Text
+from belljar.dialects.openai_stream import ResponsesDecoder
+from belljar.providers.executions import CodeExecution, Outcome, OutputFile
+from belljar.providers.replies import Answer
+from belljar.providers.tool_converters import Tool, tool_call
+from belljar.wire.items import CodeInterpreterCall, ContainerFileCitation, Image, Logs
+
+_OUTCOMES: Mapping[str, Outcome] = {"ok": "OUTCOME_OK", "timed_out": "OUTCOME_DEADLINE_EXCEEDED"}
+
+FileOf = Callable[[ContainerFileCitation], OutputFile]
+
+
+@dataclass(frozen=True, slots=True)
+class _Ran:
+    """A cell, and what Belljar's own gateway says of its end beyond the wire that it shares with OpenAI."""
+
+    item: CodeInterpreterCall
+    end: Mapping[str, Any]
+
+
+def read(body: bytes, vendor: str, tools: Sequence[Tool], file_of: FileOf) -> Answer:
+    """Raises the error that the response itself reports."""
+    decoder = ResponsesDecoder(vendor)
+    deltas = [*decoder.feed(body), *decoder.close()]
+    response = msgspec.json.decode(body)
+    ends = {item["id"]: item["belljar"] for item in response.get("output", ()) if item.get("belljar")}
+    text: list[str] = []
+    names: dict[int, tuple[str, str]] = {}
+    calls, ran = [], []
+    cited: dict[str, ContainerFileCitation] = {}
+    finished = True
+    for delta in deltas:
+        match delta:
+            case Text() | Refused():
+                text.append(delta.text)
+            case CallBegun():
+                names[delta.index] = (delta.call_id, delta.name)
+            case CallEnd():
+                calls.append(tool_call(*names[delta.index], delta.arguments, tools))
+            case HostedEnd():
+                ran.append(_Ran(delta.item, ends.get(delta.item.id, {})))
+            case Cited(ContainerFileCitation() as citation):
+                cited[citation.file_id] = citation
+            case Finish():
+                finished = delta.reason in ("stop", "calls")
+    files = {citation.filename: file_of(citation) for citation in cited.values()}
+    executions = [_execution(one, _files_of(one, ran, files)) for one in ran]
+    return Answer(
+        text="".join(text),
+        tool_calls=calls,
+        executions=executions,
+        files=list(files.values()) or [one for execution in executions for one in execution.output_files],
+        finished=finished,
+        id=response.get("id"),
+    )
+
+
+def _execution(ran: _Ran, files: Sequence[OutputFile]) -> CodeExecution:
+    outputs = ran.item.outputs or ()
+    exit = ran.end.get("exit", "ok" if ran.item.status == "completed" else "failed")
+    return CodeExecution(
+        code=ran.item.code or "",
+        stdout="".join(output.logs for output in outputs if isinstance(output, Logs)),
+        outcome=_OUTCOMES.get(exit, "OUTCOME_FAILED"),
+        output_files=tuple(files),
+    )
+
+
+def _files_of(one: _Ran, ran: Sequence[_Ran], files: Mapping[str, OutputFile]) -> list[OutputFile]:
+    """The cited files that this cell made. Where none is cited, the pictures that it showed."""
+    if files:
+        made = {path.rpartition("/")[2] for path in one.end.get("files", ())}
+        return [file for name, file in files.items() if len(ran) == 1 or name.rpartition("/")[2] in made]
+    shown = [output.url for output in one.item.outputs or () if isinstance(output, Image)]
+    return [_picture(n, url) for n, url in enumerate(shown, 1) if url.startswith("data:")]
+
+
+def _picture(number: int, url: str) -> OutputFile:
+    head, _, data = url.partition(",")
+    kind = head.removeprefix("data:").partition(";")[0]
+    return OutputFile.of_bytes(f"image-{number}{mimetypes.guess_extension(kind) or ''}", base64.b64decode(data), kind)

@@ -1,0 +1,137 @@
+"""Tools in Anthropic's format, as every vendor wants them; calls and results on their way back."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from copy import deepcopy
+from typing import Any, NotRequired, TypeAlias, TypedDict
+
+from belljar.providers.defaults import with_defaults
+from belljar.providers.strict import Loose, Schema
+from belljar.providers.strict import strict as strict_schema
+
+Tool: TypeAlias = Mapping[str, Any]
+"""`name`, `description` and `input_schema`."""
+ToolResult: TypeAlias = Mapping[str, Any]
+"""`tool_use_id` and `content`, which may be any JSON; `is_error` where the tool failed."""
+Body: TypeAlias = dict[str, Any]
+
+_NOTHING: Schema = {"type": "object", "properties": {}}
+_log = logging.getLogger(__name__)
+
+
+class ToolCall(TypedDict):
+    """What the model wants run."""
+
+    id: str
+    name: str
+    input: dict[str, Any]
+    invalid: NotRequired[str]
+    """The arguments as they came, where they are no JSON object."""
+
+
+# -- tools ------------------------------------------------------------------------------------------------------------
+
+
+def convert_tools_for_openai(tools: Iterable[Tool], strict: bool = True) -> list[Body]:
+    """For the Responses API. A tool that cannot be strict goes out as it is, with `strict` false and a warning."""
+    return [{"type": "function", **_function(tool, strict)} for tool in tools]
+
+
+def convert_tools_for_chat_completions(tools: Iterable[Tool], strict: bool = False) -> list[Body]:
+    return [{"type": "function", "function": _function(tool, strict)} for tool in tools]
+
+
+def convert_tools_for_anthropic(tools: Iterable[Tool]) -> list[Body]:
+    return [{**_named(tool), "input_schema": _schema(tool)} for tool in tools]
+
+
+def convert_tools_for_gemini(tools: Iterable[Tool]) -> list[Body]:
+    """Function declarations."""
+    return [{**_named(tool), "parametersJsonSchema": _schema(tool)} for tool in tools]
+
+
+def _function(tool: Tool, strict: bool) -> Body:
+    written = {**_named(tool), "parameters": _schema(tool)}
+    if not strict:
+        return written
+    try:
+        return {**written, "parameters": strict_schema(_schema(tool)), "strict": True}
+    except Loose as loose:
+        _log.warning("the tool %s is sent without strict mode: %s", tool["name"], loose)
+        return {**written, "strict": False}
+
+
+def _named(tool: Tool) -> Body:
+    return {name: tool[name] for name in ("name", "description") if name in tool}
+
+
+def _schema(tool: Tool) -> Schema:
+    return deepcopy(dict(tool.get("input_schema") or _NOTHING))
+
+
+# -- calls ------------------------------------------------------------------------------------------------------------
+
+
+def convert_openai_tool_calls(items: Iterable[Mapping[str, Any]], tools: Sequence[Tool] = ()) -> list[ToolCall]:
+    """Of the output items of a response; with `tools`, nulls become defaults."""
+    return [
+        tool_call(item["call_id"], item["name"], item.get("arguments", ""), tools)
+        for item in items
+        if item.get("type") == "function_call"
+    ]
+
+
+def convert_chat_completions_tool_calls(
+    calls: Iterable[Mapping[str, Any]], tools: Sequence[Tool] = ()
+) -> list[ToolCall]:
+    """Of the `tool_calls` of a message."""
+    return [
+        tool_call(call["id"], call["function"]["name"], call["function"].get("arguments", ""), tools) for call in calls
+    ]
+
+
+def tool_call(call_id: str, name: str, arguments: str | Mapping[str, Any], tools: Sequence[Tool] = ()) -> ToolCall:
+    """One call, its arguments read and its nulls replaced."""
+    given: object = arguments
+    if isinstance(arguments, str):
+        try:
+            given = json.loads(arguments or "{}")
+        except ValueError:
+            given = None
+    if not isinstance(given, Mapping):
+        return {"id": call_id, "name": name, "input": {}, "invalid": str(arguments)}
+    schema = next((tool.get("input_schema") for tool in tools if tool["name"] == name), None)
+    return {"id": call_id, "name": name, "input": with_defaults(dict(given), schema or {})}
+
+
+# -- results ----------------------------------------------------------------------------------------------------------
+
+
+def build_openai_tool_results(results: Iterable[ToolResult]) -> list[Body]:
+    return [{"type": "function_call_output", "call_id": one["tool_use_id"], "output": _marked(one)} for one in results]
+
+
+def build_chat_completions_tool_results(results: Iterable[ToolResult]) -> list[Body]:
+    return [{"role": "tool", "tool_call_id": one["tool_use_id"], "content": _marked(one)} for one in results]
+
+
+def build_anthropic_tool_results(results: Iterable[ToolResult]) -> list[Body]:
+    return [
+        {"type": "tool_result", "tool_use_id": one["tool_use_id"], "content": as_text(one["content"])}
+        | ({"is_error": True} if one.get("is_error") else {})
+        for one in results
+    ]
+
+
+def as_text(content: Any) -> str:
+    """What a tool gave, as the model reads it."""
+    return content if isinstance(content, str) else json.dumps(content, ensure_ascii=False, default=str)
+
+
+def _marked(result: ToolResult) -> str:
+    """OpenAI's wires have no flag for a failure."""
+    text = as_text(result["content"])
+    return f"Error: {text}" if result.get("is_error") else text

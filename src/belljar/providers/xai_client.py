@@ -1,0 +1,47 @@
+"""xAI, by its own Responses API through the OpenAI SDK."""
+
+from __future__ import annotations
+
+from belljar.models import is_reasoning_model
+from belljar.providers.failures import ClientError
+from belljar.providers.replies import Answer, Turn
+from belljar.providers.responses_client import ResponsesClient
+from belljar.providers.tool_converters import Body
+
+
+class XAIError(ClientError):
+    """xAI failed, or found fault."""
+
+    vendor = "xAI"
+    key = "XAI_API_KEY"
+
+
+class XAIClient(ResponsesClient):
+    """Grok. It takes no `instructions` along a chain, so the system prompt is a message, said when it changes."""
+
+    provider = "xai"
+    error = XAIError
+    purpose = "assistants"
+    files_in_container = False
+
+    _told_last: str | None = None
+
+    def _takes_effort(self) -> bool:
+        return is_reasoning_model(self.get_model())
+
+    def _body(self, turn: Turn) -> Body:
+        body = super()._body(turn)
+        known = self._told_last if turn.previous is not None else None
+        if turn.system and turn.system != known:
+            body["input"] = [{"role": "system", "content": turn.system}, *body["input"]]
+        return body
+
+    def _told(self, turn: Turn) -> Body:
+        return {}
+
+    def _answered(self, answer: Answer) -> None:
+        super()._answered(answer)
+        self._told_last = self._turn(None).system
+
+    def _code_tool(self, turn: Turn) -> Body:
+        return {"type": "code_interpreter"}

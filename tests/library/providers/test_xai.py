@@ -1,0 +1,93 @@
+"""xAI over the OpenAI SDK: its own words for the system prompt, code and files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.library.providers.conftest import TOOLS
+from tests.library.providers.replay import Replay, Reply, recorded
+from tests.library.providers.wires import message, refused, responded
+
+from belljar.providers import XAIError
+
+Make = Callable[..., Any]
+
+
+def test_the_system_prompt_is_a_message_said_when_it_changes(server: Replay, make: Make) -> None:
+    client = make("xai", model="grok-4.6", system="Be brief.")
+    server.play(*(responded(f"r{n}", message("a")) for n in range(2)), refused(500), responded("r3", message("a")))
+    client.send_message("one")
+    client.send_message("two")
+    with pytest.raises(XAIError):
+        client.send_message("three", "It is Monday.")
+    client.send_message("three", "It is Monday.")
+    system = {"role": "system", "content": "Be brief."}
+    changed = {"role": "system", "content": "Be brief.\n\nIt is Monday."}
+    assert [one.json["input"] for one in server.asked] == [
+        [system, {"role": "user", "content": "one"}],
+        [{"role": "user", "content": "two"}],
+        [changed, {"role": "user", "content": "three"}],
+        [changed, {"role": "user", "content": "three"}],
+    ]
+    assert [one.json.get("previous_response_id") for one in server.asked] == [None, "r0", "r1", "r1"]
+    assert all("instructions" not in one.json for one in server.asked)
+
+
+def test_recorded_code_execution(server: Replay, make: Make) -> None:
+    body = recorded("xai/xai-code-execution-tool.1.json")
+    server.play(Reply(body))
+    reply = make("xai", model="grok-4.6").send_message("Fibonacci", code_execution=True)
+    assert server.asked[0].json == {
+        "model": "grok-4.6",
+        "input": [{"role": "user", "content": "Fibonacci"}],
+        "max_output_tokens": 4096,
+        "tools": [{"type": "code_interpreter"}],
+        "parallel_tool_calls": True,
+        "include": ["code_interpreter_call.outputs"],
+    }
+    [execution] = reply.code_executions
+    assert execution.code.startswith("def fibonacci(n):")
+    assert (execution.outcome, reply.text) == ("OUTCOME_OK", "55")
+
+
+def test_recorded_streams(server: Replay, make: Make) -> None:
+    for name in ("xai-text.chunks.txt", "xai-text-with-reasoning-streaming.1.chunks.txt"):
+        events = recorded(f"xai/{name}")
+        if events[0].get("type") != "response.created":
+            continue  # chat completions, which xAI speaks too
+        server.play(Reply(events=events))
+        pieces: list[str] = []
+        reply = make("xai").send_message("x", on_text=pieces.append)
+        assert reply.text == "".join(pieces) != ""
+
+
+def test_files_are_attached(server: Replay, make: Make, tmp_path: Path) -> None:
+    path = tmp_path / "data.csv"
+    path.write_text("a,b\n")
+    uploaded = {
+        "id": "file-1", "object": "file", "bytes": 4, "created_at": 1, "filename": "data.csv",
+        "purpose": "assistants", "status": "processed",
+    }  # fmt: skip
+    server.play(Reply(uploaded), responded("r1", message("ok")))
+    make("xai", tools=TOOLS).send_message("Sum", files=[path], code_execution=True)
+    assert b'name="purpose"\r\n\r\nassistants' in server.asked[0].body
+    asked = server.asked[1].json
+    assert asked["input"] == [
+        {
+            "role": "user",
+            "content": [{"type": "input_file", "file_id": "file-1"}, {"type": "input_text", "text": "Sum"}],
+        }
+    ]
+    assert [tool["type"] for tool in asked["tools"]] == ["function", "code_interpreter"]
+
+
+def test_effort_goes_to_models_that_take_it(server: Replay, make: Make) -> None:
+    for model, sent in {"grok-4.6": {"effort": "high"}, "grok-4.20": None}.items():
+        client = make("xai", model=model)
+        client.set_reasoning_effort("xhigh")
+        server.play(responded("r1", message("a")))
+        client.send_message("x")
+        assert server.asked[-1].json.get("reasoning") == sent
