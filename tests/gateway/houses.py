@@ -10,7 +10,7 @@ import sys
 from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from belljar.testing import LoopbackUpstream, Received, Reply, ReplyStep
 
@@ -58,22 +58,38 @@ class House:
         ]  # fmt: skip
         self._environment = {**os.environ, **(environment or {})}
         self.state = state
+        self.log = state.with_name(f"{state.name}.log")
+        """All that it wrote to its standard error."""
 
     def __enter__(self) -> Self:
-        self.process = subprocess.Popen(
-            self._command, env=self._environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                self._command, env=self._environment, stdout=subprocess.PIPE, stderr=log, text=True
+            )
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
-        if not line:
-            _, errors = self.process.communicate(timeout=30)
-            raise AssertionError(f"the gateway did not start: {errors}")
-        self.url = json.loads(line)["url"]
+        told = json.loads(line or "{}")
+        if "url" not in told:
+            self.process.communicate(timeout=30)
+            raise AssertionError(f"the gateway did not start: {line}{self.log.read_text()}")
+        self.url = told["url"]
         return self
 
     @property
     def base_url(self) -> str:
         return f"{self.url}/v1"
+
+    def keys(self, *command: str) -> dict[str, Any]:
+        """`belljar keys …`, as an operator calls it beside the gateway."""
+        told = subprocess.run(
+            [sys.executable, "-m", "belljar.cli", "keys", *command, "--json", "--state-dir", str(self.state)],
+            env=self._environment,
+            check=True,
+            capture_output=True,
+            timeout=60,
+        )
+        return cast(dict[str, Any], json.loads(told.stdout))
 
     def kill(self) -> None:
         """As the kernel would, in the middle of everything."""

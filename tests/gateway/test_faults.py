@@ -171,6 +171,8 @@ def test_an_upload_beyond_the_limit_is_refused_before_it_is_sent(house: House) -
     assert where.hostname is not None
     with socket.create_connection((where.hostname, where.port), 20) as connection:
         connection.sendall(head)
-        answer = connection.recv(65536)
+        answer = b""
+        while b"}}" not in answer:  # head and body may come apart
+            answer += connection.recv(65536) or b"}}"
     assert answer.startswith(b"HTTP/1.1 413")
     assert set(json.loads(answer.partition(b"\r\n\r\n")[2])["error"]) == {"message", "type", "param", "code"}

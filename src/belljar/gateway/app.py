@@ -208,6 +208,11 @@ class Gateway:
 
     # -- running ------------------------------------------------------------------------------------------------------
 
+    @property
+    def isolation(self) -> str:
+        """What keeps code apart on this host."""
+        return _isolation(self._report)
+
     async def problems(self) -> list[str]:
         """Why no request should come here now."""
         if not self._preparing.done():
@@ -248,7 +253,7 @@ class Gateway:
             url=url,
             page=f"{url}/" if settings.page else None,
             models=models,
-            isolation=_isolation(self._report),
+            isolation=self.isolation,
             keys=self._good_keys,
             state_dir=str(settings.state_dir),
         )

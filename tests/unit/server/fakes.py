@@ -380,11 +380,16 @@ class Info(Struct, frozen=True):
 
 
 class FakeModels:
+    def __init__(self) -> None:
+        self.infos = [Info("belljar"), Info("lab/qwen 3")]
+
     async def list(self) -> list[Info]:
-        return [Info("belljar"), Info("lab/qwen 3")]
+        return self.infos
 
 
 class FakeHealth:
+    isolation = "full"
+
     def __init__(self) -> None:
         self.found: list[str] = []
 
@@ -414,11 +419,12 @@ class Rooms:
         self.records = FakeRecords()
         self.health = FakeHealth()
         self.keys = FakeKeys()
+        self.models = FakeModels()
         self.services = Services(
             engine=self.engine,
             conversations=self.conversations,
             containers=self.containers,
-            models=cast(Models, FakeModels()),
+            models=cast(Models, self.models),
             records=cast(Records, self.records),
             blobs=cast(Blobs, self.blobs),
             health=cast(Health, self.health),

@@ -214,12 +214,6 @@ def test_health(gateway: Gateway) -> None:
     assert (answer.status, answer.json["problems"]) == (503, ["no sandbox can be made"])
 
 
-def test_a_word_at_the_root(opened: Opened) -> None:
-    told = opened().ask("GET", "/").json
-    assert (told["api"], told["health"]) == ("/v1", "/healthz")
-    assert opened(page=False).ask("GET", "/").status == 404
-
-
 def test_metrics_are_text(gateway: Gateway) -> None:
     answer = gateway.ask("GET", "/metrics")
     assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"

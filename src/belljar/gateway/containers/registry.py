@@ -290,6 +290,10 @@ class Containers:
         finally:
             slot.users -= 1
 
+    def count_sandboxes(self) -> tuple[int, int]:
+        """How many are in use, and how many are held by a container that runs nothing."""
+        return self._sandboxes.count()
+
     async def sweep(self) -> None:
         """End the sandboxes of expired containers; to be called every now and then."""
         await self._sandboxes.sweep()

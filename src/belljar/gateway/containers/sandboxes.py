@@ -52,6 +52,11 @@ class Sandboxes:
         slot = self._slots.get(container_id)
         return slot is not None and slot.users > 0
 
+    def count(self) -> tuple[int, int]:
+        """How many are in use, being made or ended included, and how many are idle."""
+        idle = sum(1 for _ in self._idle())
+        return self._owned.total() - idle, idle
+
     # -- making -------------------------------------------------------------------------------------------------
 
     async def hold(self, slot: Slot, container: ContainerRecord) -> Held:

@@ -23,6 +23,7 @@ from belljar.gateway.server.metrics import Metrics
 from belljar.gateway.server.models import ModelRoutes
 from belljar.gateway.server.options import Options
 from belljar.gateway.server.origin import Origins, preflight
+from belljar.gateway.server.page import PageRoutes
 from belljar.gateway.server.ports import Services
 from belljar.gateway.server.quota import Quotas
 from belljar.gateway.server.responses import ResponseRoutes
@@ -67,7 +68,8 @@ class GatewayApp:
                 *ContainerRoutes(services, quotas, options).routes(),
                 *Files(services.records, services.blobs, quotas, options).routes(),
                 *ModelRoutes(services.models).routes(),
-                *HealthRoutes(services.health, metrics, options).routes(),
+                *HealthRoutes(services.health, metrics).routes(),
+                *(PageRoutes(services).routes() if options.page else ()),
             ]
         )
         self._socket = ResponseSocket(services.engine, quotas, self._ledger, options)

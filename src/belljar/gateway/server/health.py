@@ -1,10 +1,9 @@
-"""/healthz, /readyz and /metrics, for whoever keeps the gateway running; and a word at /."""
+"""/healthz, /readyz and /metrics, for whoever keeps the gateway running."""
 
 from __future__ import annotations
 
 from belljar.gateway.server.http import JSON, Request
 from belljar.gateway.server.metrics import Metrics
-from belljar.gateway.server.options import Options
 from belljar.gateway.server.ports import Health
 from belljar.gateway.server.routing import Route
 from belljar.wire.codec import encode
@@ -13,18 +12,16 @@ _TEXT = b"text/plain; version=0.0.4; charset=utf-8"
 
 
 class HealthRoutes:
-    def __init__(self, health: Health, metrics: Metrics, options: Options) -> None:
+    def __init__(self, health: Health, metrics: Metrics) -> None:
         self._health = health
         self._metrics = metrics
-        self._page = options.page
 
     def routes(self) -> list[Route]:
-        routes = [
+        return [
             Route("GET", "/healthz", self.alive, open=True),
             Route("GET", "/readyz", self.ready, open=True),
             Route("GET", "/metrics", self.metrics, open=True),
         ]
-        return [*routes, Route("GET", "/", self.hello, open=True)] if self._page else routes
 
     async def alive(self, request: Request) -> None:
         await request.reply(200, b'{"status":"ok"}')
@@ -36,7 +33,3 @@ class HealthRoutes:
 
     async def metrics(self, request: Request) -> None:
         await request.reply(200, self._metrics.text(), type=_TEXT)
-
-    async def hello(self, request: Request) -> None:
-        told = {"name": "belljar", "api": "/v1", "models": "/v1/models", "health": "/healthz"}
-        await request.reply(200, encode(told))

@@ -74,7 +74,7 @@ class Request:
         self.method: str = scope["method"]
         self.path: str = scope["raw_path"].decode("ascii", "replace")
         self.headers: dict[bytes, bytes] = dict(scope["headers"])
-        self.id = ids.new("req")
+        self.id = ids.new_request()
         self.params: dict[str, str] = {}
         self.caller = Caller("", self.id)
         self.always: Headers = ()

@@ -139,6 +139,11 @@ class Keyring(Protocol):
 
 
 class Health(Protocol):
+    @property
+    def isolation(self) -> str:
+        """What keeps code apart here, in a few words."""
+        ...
+
     async def problems(self) -> Sequence[str]:
         """Why no request should come here now; none where all is well."""
         ...

@@ -85,7 +85,7 @@ class Protocol(HttpToolsProtocol):
                 *self.server_state.default_headers,
                 (b"content-type", b"application/json"),
                 (b"content-length", b"%d" % len(data)),
-                (b"x-request-id", ids.new("req").encode()),
+                (b"x-request-id", ids.new_request().encode()),
                 (b"connection", b"close"),
             ]
             head = b"".join(b"%b: %b\r\n" % header for header in told)

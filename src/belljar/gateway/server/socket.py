@@ -134,7 +134,7 @@ class _Session:
                 await self._tell(_too_many())
 
     async def _turn(self, text: str | None) -> None:
-        caller, began = Caller(self._owner, ids.new("req")), time.perf_counter()
+        caller, began = Caller(self._owner, ids.new_request()), time.perf_counter()
         status = GONE
         try:
             status = await self._answer(text, caller)
