@@ -30,7 +30,7 @@ from belljar.wire.items import (
     Value,
 )
 from belljar.wire.reading_tools import read_tool_choice, read_tools
-from belljar.wire.requests import CreateResponse, Id, Include, Metadata
+from belljar.wire.requests import CreateResponse, Id, Include, Metadata, ServiceTier
 from belljar.wire.responses import Reasoner, TextConfig, TextFormat
 from belljar.wire.tools import AutoContainer
 
@@ -193,7 +193,7 @@ class _Body(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     stream_options: _StreamOptions | None = None
     store: bool = False
     metadata: Metadata = field(default_factory=dict)
-    service_tier: str | None = None
+    service_tier: ServiceTier | None = None
     prompt_cache_key: Annotated[str, Meta(max_length=64)] | None = None
     prompt_cache_options: dict[str, Json] | None = None
     prompt_cache_retention: str | None = None

@@ -21,6 +21,8 @@ Include: TypeAlias = Literal[
     "message.output_text.logprobs",
 ]
 
+ServiceTier: TypeAlias = Literal["auto", "default", "flex", "scale", "priority", "fast", "ultrafast"]
+
 
 class StreamOptions(Struct, frozen=True, kw_only=True):
     include_obfuscation: bool | None = None
@@ -62,7 +64,7 @@ class Options(Struct, frozen=True, kw_only=True):
     prompt_cache_key: Annotated[str, Meta(max_length=64)] | None = None
     prompt_cache_options: dict[str, Json] | None = None
     prompt_cache_retention: str | None = None
-    service_tier: str | None = None
+    service_tier: ServiceTier | None = None
     safety_identifier: Annotated[str, Meta(max_length=128)] | None = None
     user: str | None = None
 

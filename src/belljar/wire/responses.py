@@ -63,7 +63,7 @@ class Reasoner(Struct, frozen=True, kw_only=True, omit_defaults=False):
     summary: Literal["auto", "concise", "detailed"] | None = None
     generate_summary: Literal["auto", "concise", "detailed"] | UnsetType | None = UNSET
     context: Literal["auto", "current_turn", "all_turns"] | UnsetType | None = UNSET
-    mode: Literal["standard", "pro"] | UnsetType | None = UNSET
+    mode: Literal["standard", "pro"] | UnsetType = UNSET
 
 
 class TextFormat(Struct, frozen=True, kw_only=True):

@@ -9,6 +9,7 @@ from belljar.errors import InvalidRequest
 from belljar.wire.requests import CreateResponse
 from belljar.wire.tools import (
     AllowedTools,
+    AutoContainer,
     Choice,
     CodeInterpreterTool,
     CustomTool,
@@ -48,8 +49,11 @@ def ours(request: CreateResponse) -> frozenset[str]:
     return _ALIASES - {tool.name for tool in request.tools if isinstance(tool, FunctionTool | CustomTool)}
 
 
-def check(request: CreateResponse, traits: Traits, *, interpreter: bool) -> None:
-    """Tools that nobody here can run are refused by name; `interpreter` says whether there is one at all."""
+def check(request: CreateResponse, traits: Traits, *, interpreter: bool, provider_runs: bool) -> None:
+    """Tools that nobody here can run, or not as asked for, are refused by name.
+
+    `interpreter` says whether there is one at all, `provider_runs` that it is not ours.
+    """
     first = interpreter_of(request)
     if first is not None and not interpreter:
         number = request.tools.index(first)
@@ -59,6 +63,8 @@ def check(request: CreateResponse, traits: Traits, *, interpreter: bool) -> None
             param=f"tools[{number}].type",
             fault="unsupported_value",
         )
+    if first is not None and not provider_runs:
+        _check_network(first, f"tools[{request.tools.index(first)}].container.network_policy")
     for number, tool in enumerate(request.tools):
         if isinstance(tool, CodeInterpreterTool) and tool is not first:
             raise InvalidRequest(
@@ -80,6 +86,17 @@ def check(request: CreateResponse, traits: Traits, *, interpreter: bool) -> None
                 param=f"tools[{number}].name",
                 fault="invalid_value",
             )
+
+
+def _check_network(tool: CodeInterpreterTool, path: str) -> None:
+    policy = tool.container.network_policy if isinstance(tool.container, AutoContainer) else None
+    if policy and policy.type != "disabled":
+        raise InvalidRequest(
+            f"Unsupported value: '{policy.type}' cannot be had, since there is no network in a sandbox here. Leave it"
+            ' out, or send {"type": "disabled"}, and upload what the code needs.',
+            param=path,
+            fault="unsupported_value",
+        )
 
 
 def offered(request: CreateResponse, declared: FunctionTool | CodeInterpreterTool | None) -> tuple[Tool, ...]:

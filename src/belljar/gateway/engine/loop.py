@@ -175,8 +175,16 @@ class Run:
     async def check(self) -> None:
         """What can be found wrong before anything runs: for a caller who will not be there when it does."""
         route = await self._rooms.models.resolve(self._request.model)
-        choices.check(self._request, route.traits, interpreter=self._rooms.options.interpreter)
+        self._check(route)
         await recall(self._rooms.records, Asked.of(self._request), self._caller.owner, self.id)
+
+    def _check(self, route: Route) -> None:
+        choices.check(
+            self._request,
+            route.traits,
+            interpreter=self._rooms.options.interpreter,
+            provider_runs=self._provider_runs(route),
+        )
 
     async def cancel(self) -> Response:
         """Called off from outside: what there is of it is kept."""
@@ -187,7 +195,7 @@ class Run:
     async def _work(self) -> AsyncGenerator[list[Event], None]:
         request, emitter = self._request, self._emitter
         route = await self._rooms.models.resolve(request.model)
-        choices.check(request, route.traits, interpreter=self._rooms.options.interpreter)
+        self._check(route)
         await self._recall(route)
         if self._recalled.compact_now:
             yield await self._compact(route)
