@@ -1,0 +1,127 @@
+"""A directory of the host as a filesystem whose root holds."""
+
+from __future__ import annotations
+
+import builtins
+import errno
+import os
+import shutil
+import stat
+from datetime import UTC, datetime
+from pathlib import Path
+
+from belljar.errors import WorkspaceBudgetExceededError
+from belljar.filesystem.base import FileEntry, FileStat, Filesystem
+from belljar.filesystem.paths import Segments, segments_of, spelled
+from belljar.filesystem.rooted import Root
+
+
+class HostFilesystem(Filesystem):
+    """The directory must be there. `max_bytes` bounds what all its files hold together.
+
+    Links and special files are refused by name and left out of listings, even where they stay inside.
+    """
+
+    def __init__(self, root: Path | str, *, max_bytes: int | None = None, read_only: bool = False) -> None:
+        self._root = Root(Path(root))
+        self._max_bytes = max_bytes
+        self._read_only = read_only
+
+    @property
+    def root(self) -> str:
+        return str(self._root.path)
+
+    @property
+    def read_only(self) -> bool:
+        return self._read_only
+
+    def read(self, path: str) -> bytes:
+        return self._root.read(segments_of(path))
+
+    def write(self, path: str, content: bytes) -> None:
+        segments = segments_of(path)
+        self._check_writable(segments)
+        self._check_budget(segments, len(content) - self._size(segments))
+        self._root.write(segments, content)
+
+    def append(self, path: str, content: bytes) -> None:
+        segments = segments_of(path)
+        self._check_writable(segments)
+        self._check_budget(segments, len(content))
+        self._root.write(segments, content, append=True)
+
+    def stat(self, path: str) -> FileStat:
+        segments = segments_of(path)
+        found = self._root.status(segments)
+        is_directory = stat.S_ISDIR(found.st_mode)
+        return FileStat(
+            path=spelled(segments),
+            is_file=not is_directory,
+            is_directory=is_directory,
+            size_bytes=0 if is_directory else found.st_size,
+            modified_at=datetime.fromtimestamp(found.st_mtime, UTC),
+        )
+
+    def list(self, path: str = ".") -> builtins.list[FileEntry]:
+        segments = segments_of(path)
+        entries = []
+        with self._root.directory(segments) as here, os.scandir(here) as found:
+            for entry in found:
+                is_file, is_directory = entry.is_file(follow_symlinks=False), entry.is_dir(follow_symlinks=False)
+                if is_file or is_directory:
+                    entries.append(FileEntry(entry.name, spelled((*segments, entry.name)), is_file, is_directory))
+        return sorted(entries, key=lambda entry: entry.name)
+
+    def mkdir(self, path: str, *, parents: bool = True, exist_ok: bool = True) -> None:
+        segments = segments_of(path)
+        self._check_writable(segments)
+        try:
+            found = self.stat(path)
+        except FileNotFoundError:
+            found = None
+        if found and (found.is_file or not exist_ok):
+            raise _fault(errno.EEXIST, segments)
+        if not parents:
+            self._root.status(segments[:-1])
+        self._root.mkdir(segments)
+
+    def delete(self, path: str, *, recursive: bool = False) -> None:
+        segments = segments_of(path)
+        self._check_writable(segments)
+        if not segments:
+            raise _fault(errno.EPERM, segments)
+        is_directory = stat.S_ISDIR(self._root.status(segments).st_mode)
+        with self._root.directory(segments[:-1]) as parent:
+            if not is_directory:
+                os.unlink(segments[-1], dir_fd=parent)
+            elif recursive:
+                shutil.rmtree(segments[-1], dir_fd=parent)
+            else:
+                try:
+                    os.rmdir(segments[-1], dir_fd=parent)
+                except OSError as error:
+                    raise _fault(error.errno or errno.EIO, segments) from None
+
+    def _size(self, segments: Segments) -> int:
+        try:
+            found = self._root.status(segments)
+        except FileNotFoundError:
+            return 0
+        return found.st_size if stat.S_ISREG(found.st_mode) else 0
+
+    def _check_writable(self, segments: Segments) -> None:
+        if self._read_only:
+            raise _fault(errno.EPERM, segments)
+
+    def _check_budget(self, segments: Segments, more: int) -> None:
+        if self._max_bytes is None or more <= 0:
+            return
+        total = self._root.size() + more
+        if total > self._max_bytes:
+            raise WorkspaceBudgetExceededError(
+                f"{spelled(segments)}: makes {total} bytes in all, and {self._max_bytes} are allowed"
+            )
+
+
+def _fault(code: int, segments: Segments) -> OSError:
+    return OSError(code, os.strerror(code), spelled(segments))

@@ -1,0 +1,47 @@
+"""The library's state and what happens to it: sessions, events, deadlines and budgets."""
+
+from belljar.runtime.budget import Budget, BudgetTracker
+from belljar.runtime.deadline import Deadline
+from belljar.runtime.dispatcher import Dispatcher, DispatchResult, HandlerFailure, InProcessDispatcher
+from belljar.runtime.events import PromptExecuted, PromptRendered, TokenUsage, ToolInvoked
+from belljar.runtime.session import Session, SessionProtocol, SliceAccessor, Subscription
+from belljar.runtime.slices import (
+    Reducer,
+    ReducerContext,
+    SlicePolicy,
+    Snapshot,
+    append_all,
+    replace_latest,
+    replace_latest_by,
+    upsert_by,
+)
+from belljar.runtime.transaction import Snapshotable, Transaction, transaction
+
+__all__ = [
+    "Budget",
+    "BudgetTracker",
+    "Deadline",
+    "DispatchResult",
+    "Dispatcher",
+    "HandlerFailure",
+    "InProcessDispatcher",
+    "PromptExecuted",
+    "PromptRendered",
+    "Reducer",
+    "ReducerContext",
+    "Session",
+    "SessionProtocol",
+    "SliceAccessor",
+    "SlicePolicy",
+    "Snapshot",
+    "Snapshotable",
+    "Subscription",
+    "TokenUsage",
+    "ToolInvoked",
+    "Transaction",
+    "append_all",
+    "replace_latest",
+    "replace_latest_by",
+    "transaction",
+    "upsert_by",
+]

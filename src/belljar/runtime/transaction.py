@@ -1,0 +1,47 @@
+"""All or nothing: a session and the resources that can be put back, as they were before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+from belljar.runtime.session import SessionProtocol
+
+
+@runtime_checkable
+class Snapshotable(Protocol):
+    def snapshot(self) -> Any: ...
+
+    def restore(self, snapshot: Any, /) -> None: ...
+
+
+@dataclass(slots=True)
+class Transaction:
+    failed: bool = False
+
+    def fail(self) -> None:
+        """Roll back at the end, without an exception."""
+        self.failed = True
+
+
+@contextmanager
+def transaction(session: SessionProtocol, resources: Iterable[Snapshotable] = ()) -> Iterator[Transaction]:
+    """Roll back on an exception, which goes on its way, and on `fail()`. Log slices are kept.
+
+    Changes that other threads make meanwhile are rolled back with it.
+    """
+    before = session.snapshot()
+    kept = [(resource, resource.snapshot()) for resource in resources]
+    current = Transaction()
+    try:
+        yield current
+    except BaseException:
+        current.fail()
+        raise
+    finally:
+        if current.failed:
+            session.restore(before)
+            for resource, snapshot in kept:
+                resource.restore(snapshot)

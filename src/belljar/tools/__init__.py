@@ -1,0 +1,37 @@
+"""Typed tools: what a model may call, what it is called with, and what it gives."""
+
+from belljar.filesystem import HostFilesystem, HostMount, HostMountPreview, InMemoryFilesystem, VfsPath
+from belljar.tools.code_interpreter import CodeInterpreterOutput, FileCitation, OpenAICodeInterpreterTool
+from belljar.tools.containers import AutoContainerConfig, ExistingContainerRef
+from belljar.tools.context import ToolContext
+from belljar.tools.execution import call_tool
+from belljar.tools.provider import ProviderTool
+from belljar.tools.resources import ResourceRegistry
+from belljar.tools.result import ToolResult
+from belljar.tools.schema import schema
+from belljar.tools.serde import dump, parse
+from belljar.tools.tool import Tool, ToolExample, ToolHandler
+
+__all__ = [
+    "AutoContainerConfig",
+    "CodeInterpreterOutput",
+    "ExistingContainerRef",
+    "FileCitation",
+    "HostFilesystem",
+    "HostMount",
+    "HostMountPreview",
+    "InMemoryFilesystem",
+    "OpenAICodeInterpreterTool",
+    "ProviderTool",
+    "ResourceRegistry",
+    "Tool",
+    "ToolContext",
+    "ToolExample",
+    "ToolHandler",
+    "ToolResult",
+    "VfsPath",
+    "call_tool",
+    "dump",
+    "parse",
+    "schema",
+]

@@ -1,0 +1,63 @@
+"""Whether a function can be a tool's handler: what it takes and what it says it returns."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any, get_args, get_origin, get_type_hints
+
+from belljar.tools.context import ToolContext
+from belljar.tools.result import ToolResult
+
+_WANTED = "write it as (params: Params, *, context: ToolContext) -> ToolResult[Result]"
+
+
+def check_handler(handler: Callable[..., Any], params: Any, result: Any) -> str | None:
+    """The fault, or None."""
+    try:
+        arguments = list(inspect.signature(handler).parameters.values())
+    except (TypeError, ValueError) as error:
+        return f"has no signature: {error}"
+    positional = [a for a in arguments if a.kind in (a.POSITIONAL_ONLY, a.POSITIONAL_OR_KEYWORD)]
+    others = [a for a in arguments if a not in positional]
+    if len(positional) != 1:
+        return f"takes {len(positional)} positional parameters, not one; {_WANTED}"
+    if [a.name for a in others] != ["context"] or others[0].kind is not inspect.Parameter.KEYWORD_ONLY:
+        return f"takes no keyword-only context and nothing else; {_WANTED}"
+    if others[0].default is not inspect.Parameter.empty:
+        return "its context has a default, and is always given"
+    try:
+        hints = hints_of(handler, params, result)
+    except NameError as error:
+        return f"an annotation cannot be read: {error}"
+    return _compared(hints, positional[0].name, params, result)
+
+
+def _compared(hints: dict[str, Any], first: str, params: Any, result: Any) -> str | None:
+    if hints.get(first) != params:
+        return f"{first} is annotated {_shown(hints.get(first))}, and the tool's parameters are {_shown(params)}"
+    if hints.get("context") is not ToolContext:
+        return f"context is annotated {_shown(hints.get('context'))}, not ToolContext"
+    returned = hints.get("return")
+    if get_origin(returned) is not ToolResult or get_args(returned) not in ((result,), (_unwrapped(result),)):
+        return f"it returns {_shown(returned)}, and the tool's result is ToolResult[{_shown(result)}]"
+    return None
+
+
+def hints_of(handler: Callable[..., Any], *known: Any) -> dict[str, Any]:
+    """Its annotations, read; `known` are types whose names it may use without its module knowing them."""
+    target = handler if inspect.isroutine(handler) else type(handler).__call__
+    try:
+        return get_type_hints(target)
+    except NameError:
+        # A function inside a function sees names that its module does not; those of the tool's own types are known.
+        local = {kind.__name__: kind for kind in (*known, ToolContext, ToolResult) if isinstance(kind, type)}
+        return get_type_hints(target, localns=local)
+
+
+def _unwrapped(result: Any) -> Any:
+    return None if result is type(None) else result
+
+
+def _shown(kind: Any) -> str:
+    return "nothing" if kind is None else kind.__name__ if isinstance(kind, type) else str(kind)

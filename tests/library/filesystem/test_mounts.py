@@ -1,0 +1,205 @@
+"""Mounts: which files come in, from where, and how many bytes."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from belljar.errors import WorkspaceBudgetExceededError, WorkspaceError, WorkspaceSecurityError
+from belljar.filesystem import HostMount, HostMountPreview, InMemoryFilesystem, VfsPath, copy_mounts
+from belljar.filesystem.globs import excluded, matches
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Path:
+    repo = tmp_path / "repo"
+    for path in (
+        "a.py",
+        "b.pyc",
+        "sub/c.py",
+        ".git/config",
+        ".git/objects/ab/cd",
+        "sub/__pycache__/c.pyc",
+        "sub/data.csv",
+    ):
+        (repo / path).parent.mkdir(parents=True, exist_ok=True)
+        (repo / path).write_bytes(b"1234")
+    return repo
+
+
+def brought(*mounts: HostMount, roots: Sequence[Path | str]) -> list[str]:
+    files = InMemoryFilesystem()
+    copy_mounts(mounts, allowed_host_roots=roots, into=files)
+    return files.glob("**")
+
+
+def test_defaults() -> None:
+    mount = HostMount("x")
+    assert dataclasses.astuple(mount) == ("x", None, (), (), None, False)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        mount.host_path = "y"  # type: ignore[misc]
+
+
+def test_everything_comes_under_its_own_name(repo: Path) -> None:
+    assert len(brought(HostMount(str(repo)), roots=[repo.parent])) == 7
+    assert brought(HostMount(str(repo / "a.py")), roots=[repo]) == ["a.py"]
+
+
+@pytest.mark.parametrize("where", ["work/x", "/work/x", VfsPath(("work", "x"))])
+def test_mount_path_is_kept_as_given_and_means_one_place(repo: Path, where: str | VfsPath) -> None:
+    mount = HostMount(str(repo / "a.py"), mount_path=where)
+    assert mount.mount_path == where
+    assert brought(mount, roots=[repo]) == ["work/x"]
+
+
+@pytest.mark.parametrize("where", ["../x", "a/../../x"])
+def test_a_mount_path_cannot_lead_out(where: str) -> None:
+    with pytest.raises(WorkspaceSecurityError):
+        HostMount("x", mount_path=where)
+
+
+def test_the_patterns_of_the_founding_examples(repo: Path) -> None:
+    story = HostMount(str(repo), "p", exclude_glob=(".git/*", "__pycache__/*", "node_modules/*", "*.pyc"))
+    assert brought(story, roots=[repo]) == ["p/a.py", "p/sub/c.py", "p/sub/data.csv"]
+    sunfish = HostMount(str(repo), "p", include_glob=("*.py", "*.md", "*.txt"), exclude_glob=("**/__pycache__/**",))
+    assert brought(sunfish, roots=[repo]) == ["p/a.py", "p/sub/c.py"]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "yes", "no"),
+    [
+        ("*.pyc", ["a.pyc", "d/e/a.pyc", ".pyc"], ["a.PYC", "a.pyc/b"]),
+        ("**/__pycache__/**", ["__pycache__/a", "d/__pycache__/e/a"], ["__pycache__", "a"]),
+        ("src/*.py", ["src/a.py"], ["src/d/a.py", "d/src/a.py"]),
+        ("src/**/a.py", ["src/a.py", "src/d/e/a.py"], ["a.py"]),
+        ("**/a", ["a", "d/a", "d/e/a"], ["a/b"]),
+        ("[ab]?", ["a1", "d/b2"], ["c1", "a"]),
+        ("/a", ["a"], ["d/a"]),
+    ],
+)
+def test_globs(pattern: str, yes: list[str], no: list[str]) -> None:
+    assert [path for path in yes + no if matches(tuple(path.split("/")), pattern)] == yes
+
+
+@pytest.mark.parametrize(
+    ("path", "out"),
+    [
+        (".git/config", True),
+        (".git/a/b", True),
+        ("d/.git/a", True),
+        (".git", False),
+        ("git/a", False),
+        (".gitignore", False),
+    ],
+)
+def test_a_directorys_star_prunes_it_at_any_depth(path: str, out: bool) -> None:
+    assert excluded(tuple(path.split("/")), [".git/*"]) is out
+
+
+def test_many_stars_are_not_slow() -> None:
+    assert not matches(("a",) * 200, "**/a/" * 40 + "b")
+
+
+@pytest.mark.parametrize("allowed", [None, 8, 9])
+def test_a_budget_that_suffices(repo: Path, allowed: int | None) -> None:
+    assert len(brought(HostMount(str(repo), include_glob=("*.py",), max_bytes=allowed), roots=[repo])) == 2
+
+
+@pytest.mark.parametrize("allowed", [0, 4, 7])
+def test_a_budget_that_does_not(repo: Path, allowed: int) -> None:
+    with pytest.raises(WorkspaceBudgetExceededError, match=f"max_bytes={allowed}"):
+        brought(HostMount(str(repo), include_glob=("*.py",), max_bytes=allowed), roots=[repo])
+
+
+def test_a_budget_of_nothing_takes_an_empty_file(tmp_path: Path) -> None:
+    (tmp_path / "empty").touch()
+    assert brought(HostMount("empty", max_bytes=0), roots=[tmp_path]) == ["empty"]
+
+
+def test_mounts_need_roots(repo: Path) -> None:
+    with pytest.raises(WorkspaceSecurityError, match="allowed_host_roots"):
+        brought(HostMount(str(repo)), roots=[])
+    assert brought(roots=[]) == []
+    assert brought(HostMount(str(repo / "a.py")), roots=["/"]) == ["a.py"]
+
+
+def test_what_lies_outside_the_roots_is_refused(repo: Path, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("key")
+    (repo / "link").symlink_to(tmp_path / "secret")
+    for path in (str(tmp_path / "secret"), "../secret", str(repo / "../secret"), "link", str(repo / "link")):
+        with pytest.raises(WorkspaceSecurityError, match="outside the allowed roots"):
+            brought(HostMount(path), roots=[repo])
+
+
+def test_a_neighbour_with_the_same_beginning_is_outside(repo: Path, tmp_path: Path) -> None:
+    (tmp_path / "repo2").mkdir()
+    with pytest.raises(WorkspaceSecurityError):
+        brought(HostMount(str(tmp_path / "repo2")), roots=[repo])
+
+
+def test_a_root_may_itself_be_a_link(repo: Path, tmp_path: Path) -> None:
+    (tmp_path / "alias").symlink_to(repo)
+    assert brought(HostMount(str(tmp_path / "alias/a.py")), roots=[tmp_path / "alias"]) == ["a.py"]
+
+
+def test_relative_paths_start_at_a_root_and_then_here(
+    repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(repo)
+    assert brought(HostMount("repo/a.py"), roots=[repo / "sub", tmp_path]) == ["a.py"]
+    assert brought(HostMount("sub/c.py"), roots=[tmp_path]) == ["c.py"]
+    with pytest.raises(FileNotFoundError, match=r"none\.py"):
+        brought(HostMount("none.py"), roots=[tmp_path])
+
+
+def test_links_are_left_out_unless_followed(repo: Path, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("key")
+    (repo / "out").symlink_to(tmp_path / "secret")
+    (repo / "in").symlink_to("a.py")
+    (repo / "up").symlink_to(".")
+    (repo / "nowhere").symlink_to("none")
+    assert not {"p/out", "p/in"} & set(brought(HostMount(str(repo), "p"), roots=[repo]))
+    with pytest.raises(WorkspaceSecurityError, match="out"):
+        brought(HostMount(str(repo), follow_symlinks=True), roots=[repo])
+    (repo / "out").unlink()
+    followed = brought(HostMount(str(repo), "p", include_glob=("in", "a.py"), follow_symlinks=True), roots=[repo])
+    assert followed == ["p/a.py", "p/in"]
+
+
+def test_previews(repo: Path) -> None:
+    files = InMemoryFilesystem()
+    mounts = (HostMount("a.py", "one"), HostMount("sub", exclude_glob=("*.pyc",)))
+    assert copy_mounts(mounts, allowed_host_roots=[repo], into=files) == (
+        HostMountPreview("a.py", repo / "a.py", "one", ("a.py",), is_directory=False, bytes_copied=4),
+        HostMountPreview("sub", repo / "sub", "sub", ("c.py", "data.csv"), is_directory=True, bytes_copied=8),
+    )
+    for n in range(30):
+        (repo / f"sub/{n}").touch()
+    [preview] = copy_mounts((HostMount("sub", "again"),), allowed_host_roots=[repo], into=files)
+    assert len(preview.entries) == 20
+
+
+def test_two_mounts_cannot_write_one_file(repo: Path) -> None:
+    with pytest.raises(WorkspaceError, match="there already"):
+        brought(HostMount("a.py", "x"), HostMount("b.pyc", "x"), roots=[repo])
+
+
+def test_bad_mounts_name_the_field() -> None:
+    with pytest.raises(WorkspaceError, match="host_path"):
+        HostMount("")
+    with pytest.raises(WorkspaceError, match="max_bytes: -1"):
+        HostMount("x", max_bytes=-1)
+
+
+@pytest.mark.parametrize("segments", [("..",), ("a/b",), ("",), (".",), ("a\0",)])
+def test_a_vfs_path_is_made_of_names(segments: tuple[str, ...]) -> None:
+    with pytest.raises(WorkspaceSecurityError):
+        VfsPath(segments)
+
+
+def test_a_vfs_path_shows_its_segments() -> None:
+    path = VfsPath(("workspace", "sunfish"))
+    assert (path.segments, str(path), str(VfsPath(()))) == (("workspace", "sunfish"), "workspace/sunfish", ".")
