@@ -48,7 +48,7 @@ class AutoContainer(Value, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     file_ids: Annotated[tuple[str, ...], Meta(max_length=50)] | UnsetType = UNSET
     memory_limit: Tier | UnsetType | None = UNSET
-    network_policy: NetworkPolicy | UnsetType | None = UNSET
+    network_policy: NetworkPolicy | UnsetType = UNSET
 
 
 class CodeInterpreterTool(Value, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="code_interpreter"):
