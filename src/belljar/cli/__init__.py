@@ -1,4 +1,4 @@
-"""The command line: `serve`, `run` and what goes with them. Prints, never decides; a command loads what it needs."""
+"""The command line: `serve`, `run`, `chat` and the rest. Prints, never decides; a command loads what it needs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 
 from belljar import __version__
-from belljar.cli import config, doctor, keys, packages, run, serve
+from belljar.cli import chat, config, doctor, keys, models, packages, run, serve
 from belljar.errors import BelljarError, CallerError, WorkspaceError
 
 _EXAMPLES = """\
@@ -17,6 +17,7 @@ examples:
   belljar serve
   belljar run -c "import pandas as pd; pd.DataFrame({'x': [1, 2, 3]}).describe()"
   belljar run analysis.py --file data.csv --out results/ --timeout 120 --memory 4g
+  belljar chat "Which month was best?" --file sales.csv
   belljar doctor
 
 `belljar COMMAND --help` says more about each.
@@ -62,7 +63,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"belljar {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
-    for command in (serve, run, keys, config, doctor, packages):
+    for command in (serve, run, chat, models, keys, config, doctor, packages):
         command.configure(commands)
     return parser
 

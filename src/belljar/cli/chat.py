@@ -1,0 +1,186 @@
+"""`belljar chat`: one question to a model that can run code, with files in and out."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from belljar.errors import BelljarError, InvalidRequest, Unreachable
+
+if TYPE_CHECKING:
+    from argparse import _SubParsersAction
+
+    from belljar.cli.telling import Teller
+    from belljar.files import CodeExecutionResponse
+    from belljar.files.approval import Ask
+    from belljar.files.project import Project
+    from belljar.providers import BaseClient
+
+_EXAMPLES = """\
+examples:
+  belljar chat "print(6 * 7)"                     # the gateway's built-in model, which runs Python and does not think
+  belljar chat "Which month was best? Draw it." --file sales.csv --model qwen3
+  belljar chat "Clean this up" --file data.csv --provider openai --out cleaned/
+  belljar chat "Plot it" --file data.csv --yes --json > events.jsonl
+  git diff | belljar chat -
+
+The provider belljar is a gateway: start one by `belljar serve`. The answer goes to standard output; the code, what it
+prints and the files that it made are shown on standard error. Nothing is saved that you have not agreed to: you are
+shown each file with its size and place, and what would change, and answer yes, no, select 1 3, or rename 1 NAME.
+
+exit codes:
+  0    it answered
+  1    it answered, but its code failed, or a file could not be sent or saved
+  2    the command is wrong
+  3    the provider or the gateway failed, or cannot be reached
+  130  it was interrupted (Ctrl-C); nothing more is saved
+"""
+
+
+def configure(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser(
+        "chat",
+        help="ask a model that can run code",
+        description="Ask a model that can run code, give it files, and take home the files that its code makes.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("message", help="what to ask, or - for standard input")
+    parser.add_argument(
+        "--file", dest="files", action="append", default=[], metavar="PATH", help="a file for the code; may be repeated"
+    )
+    parser.add_argument("--provider", default="belljar", metavar="NAME", help="see belljar models (belljar)")
+    parser.add_argument("--model", metavar="NAME", help="the provider's default without")
+    parser.add_argument("--url", metavar="URL", help="where the provider is (http://127.0.0.1:8787/v1 for a gateway)")
+    parser.add_argument("--key-file", type=Path, metavar="FILE", help="a file with the key, for a gateway with keys")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="where files are saved; made if missing (.)")
+    saving = parser.add_mutually_exclusive_group()
+    saving.add_argument("--yes", action="store_true", help="save without asking")
+    saving.add_argument("--no-save", action="store_true", help="save nothing and ask nothing")
+    parser.add_argument("--json", action="store_true", help="one JSON object a line; saves only with --yes")
+    parser.set_defaults(main=main)
+
+
+def main(args: argparse.Namespace) -> int:
+    from belljar.files.reading import regular
+
+    message = sys.stdin.read() if args.message == "-" else args.message
+    if not message.strip():
+        raise InvalidRequest("message: it is empty; say what to ask", param="message")
+    paths = [str(regular(path)) for path in args.files]
+    from belljar.cli.telling import Teller
+    from belljar.providers import create_client
+
+    key = _key(args.key_file)
+    teller = Teller(as_json=args.json)
+    client = create_client(args.provider, model=args.model, base_url=args.url, api_key=key)
+    answered = _ask(client, message, paths, teller)
+    teller.answered()
+    teller.parts(answered.assistant.parts)
+    saved = _save(answered, teller, args)
+    result = answered.assistant.code_execution_result
+    ran = result is None or result.outcome == "OUTCOME_OK"
+    return teller.end(0 if ran and saved and not answered.failed_uploads else 1)
+
+
+def _ask(client: BaseClient, message: str, paths: Sequence[str], teller: Teller) -> CodeExecutionResponse:
+    from belljar.cli.live import Watched
+    from belljar.files import CodeExecutionArgs, FailedUpload, files_api_of, run_code_execution, why_no_files_api
+    from belljar.providers import ClientError
+    from belljar.providers.responses_client import ResponsesClient
+
+    watched: Any = None
+    if isinstance(client, ResponsesClient):
+        watched = Watched(client.client, teller.see)
+        client.client = watched
+    files = files_api_of(client)
+    if paths and files is None:
+        raise InvalidRequest(f"--file: {why_no_files_api(client.provider)}", param="file")
+
+    def tell(text: str, data: Any) -> None:
+        if isinstance(data, FailedUpload):
+            teller.note(f"belljar: {text}")
+
+    try:
+        return run_code_execution(
+            CodeExecutionArgs(message, tuple(paths)),
+            client=client,
+            files=files,
+            put_system_message=tell,
+            on_text=teller.text,
+        )
+    except ClientError as error:
+        if watched is not None and watched.failed is not None:
+            raise watched.failed from None
+        if client.provider == "belljar" and error.error_code == "CONNECTION_ERROR":
+            address = str(watched.base_url).rstrip("/")
+            raise Unreachable(f"no gateway answers at {address}; start one: belljar serve, or name it: --url") from None
+        raise
+
+
+def _save(answered: CodeExecutionResponse, teller: Teller, args: argparse.Namespace) -> bool:
+    """Save what may be saved; whether all went well."""
+    from belljar.cli.terminal import plain
+    from belljar.files import approval
+    from belljar.files.project import Project
+
+    files = answered.output_files
+    if not files:
+        return True
+    place = args.out or Path()
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InvalidRequest(f"--out: {str(place)!r} cannot be made: {error.strerror}; name a directory") from None
+    project = Project(place)
+    proposals = approval.propose(files, project)
+    chosen = _decider(args, project, teller)(proposals)
+    approval.check(proposals, chosen, project)
+    well = True
+    for number, one in enumerate(proposals, 1):
+        path = None
+        try:
+            if number in chosen.chosen:
+                saved = approval.save_one(one, chosen.chosen[number], project)
+                path = str(saved.path)
+                teller.note(f"{'overwrote' if saved.overwrote else 'saved'} {plain(path)}")
+            elif args.yes:
+                raise InvalidRequest(str(one.refused))
+        except (BelljarError, OSError) as error:
+            teller.note(f"belljar: error: {error}")
+            well = False
+        teller.file(one.file, path)
+    return well
+
+
+def _decider(args: argparse.Namespace, project: Project, teller: Teller) -> Ask:
+    """Who decides: the option, the person at the terminal, or nobody."""
+    from belljar.cli import consent
+    from belljar.cli.terminal import plain
+    from belljar.files.approval import Approval, listing
+
+    if args.yes:
+        return Approval.yes
+    if not args.no_save and not args.json and args.message != "-" and sys.stdin.isatty():
+        return consent.asking(project, sys.stdin, sys.stderr)
+
+    def nobody(proposals: Sequence[Any]) -> Approval:
+        teller.note(plain(listing(proposals)))
+        if not args.no_save:
+            teller.note("belljar: nothing is saved without your word; to save: --yes")
+        return Approval.no()
+
+    return nobody
+
+
+def _key(path: Path | None) -> str | None:
+    if path is None:
+        return None
+    try:
+        return path.read_text().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidRequest(f"--key-file: {str(path)!r} cannot be read: {error}") from None

@@ -1,0 +1,62 @@
+"""A client's stream, seen on its way: the code while it is written, and what it prints while it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Self, TypeAlias
+
+See: TypeAlias = Callable[[Any], None]
+
+
+class Watched:
+    """OpenAI's SDK, whose streams are shown to `see` event by event; all else is the SDK's own."""
+
+    def __init__(self, client: Any, see: See) -> None:
+        self._client = client
+        self._see = see
+        self.failed: Exception | None = None
+        """What `see` raised, which the client takes for a failure of the stream."""
+
+    @property
+    def responses(self) -> Any:
+        return _Responses(self._client.responses, self._show)
+
+    def _show(self, event: Any) -> None:
+        try:
+            self._see(event)
+        except Exception as error:
+            self.failed = error
+            raise
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+
+class _Responses:
+    def __init__(self, responses: Any, see: See) -> None:
+        self._responses = responses
+        self._see = see
+
+    def create(self, **body: Any) -> Any:
+        answer = self._responses.create(**body)
+        return _Stream(answer, self._see) if body.get("stream") else answer
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._responses, name)
+
+
+class _Stream:
+    def __init__(self, stream: Any, see: See) -> None:
+        self._stream = stream
+        self._see = see
+
+    def __iter__(self) -> Iterator[Any]:
+        for event in self._stream:
+            self._see(event)
+            yield event
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._stream.close()

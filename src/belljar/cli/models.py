@@ -1,0 +1,120 @@
+"""`belljar models`: which providers can be used from here, with what models, and why the others cannot."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import asdict, dataclass
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from argparse import _SubParsersAction
+
+    from belljar.config import ApiSettings
+
+_SHOWN = 4
+_PATIENCE = 2.0
+_SDKS = {"anthropic": ("anthropic", "anthropic"), "gemini": ("google.genai", "gemini")}
+_EXAMPLES = """\
+examples:
+  belljar models
+  belljar models --json | jq -r '.[] | select(.usable) | .provider'
+"""
+
+
+def configure(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser(
+        "models",
+        help="show which providers and models can be used here",
+        description="Show which providers can be used from here, and why the others cannot. No vendor is asked.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--json", action="store_true", help="the same as JSON")
+    parser.set_defaults(main=main)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    provider: str
+    usable: bool
+    models: tuple[str, ...]
+    """Its default first."""
+    why: str = ""
+    """Why it cannot be used, with the remedy."""
+
+
+def main(args: argparse.Namespace) -> int:
+    from belljar.config import ApiSettings
+    from belljar.providers.access import VENDORS
+
+    settings = ApiSettings.load()
+    found = [_look(provider, settings) for provider in VENDORS]
+    if args.json:
+        print(json.dumps([asdict(one) for one in found], indent=2))
+        return 0
+    width = max(len(one.provider) for one in found)
+    for one in sorted(found, key=lambda one: not one.usable):
+        more = f" and {len(one.models) - _SHOWN} more" if len(one.models) > _SHOWN else ""
+        told = ", ".join(one.models[:_SHOWN]) + more if one.usable else one.why
+        print(f"{'✓' if one.usable else '✗'} {one.provider:<{width}}  {told}")
+    return 0
+
+
+def _look(provider: str, settings: ApiSettings) -> Found:
+    from belljar.models import get_models_by_provider
+    from belljar.providers import access
+
+    vendor = access.VENDORS[provider]
+    module, extra = _SDKS.get("gemini" if provider == "vertex" else provider, ("openai", "openai"))
+    if not _installed(module):
+        return Found(provider, False, (), f"the {module} package is missing; run: pip install 'belljar[{extra}]'")
+    if vendor.needs_key and access.key_for(provider, settings) is None:
+        return Found(provider, False, (), f"no key; set {' or '.join(vendor.keys)}")
+    if provider == "vertex":
+        return _vertex(settings)
+    if vendor.needs_key:
+        known = [model.id for model in get_models_by_provider(provider) if model.id != vendor.model]
+        return Found(provider, True, (vendor.model, *known))
+    return _local(provider, access.address_for(provider, settings), access.key_for(provider, settings))
+
+
+def _installed(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def _vertex(settings: ApiSettings) -> Found:
+    """The SDK alone knows whether it finds a project and its credentials."""
+    from belljar.errors import BelljarError
+    from belljar.models import get_models_by_provider
+    from belljar.providers import create_client
+
+    try:
+        create_client("vertex", settings=settings)
+    except BelljarError:
+        return Found("vertex", False, (), "no project; set GOOGLE_CLOUD_PROJECT, and log in with gcloud")
+    return Found("vertex", True, tuple(model.id for model in get_models_by_provider("gemini")))
+
+
+def _local(provider: str, address: str, key: str | None) -> Found:
+    """A server of one's own: what it lists."""
+    import urllib.error
+    import urllib.request
+
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    start = "; start one: belljar serve" if provider == "belljar" else ""
+    try:
+        request = urllib.request.Request(f"{address}/models", headers=headers)
+        with urllib.request.urlopen(request, timeout=_PATIENCE) as answer:
+            listed: Any = json.load(answer)
+        return Found(provider, True, tuple(str(one["id"]) for one in listed["data"]))
+    except urllib.error.HTTPError as error:
+        with error:
+            return Found(provider, False, (), f"{address} answers {error.code}; it may want a key")
+    except (OSError, ValueError, KeyError, TypeError):
+        return Found(provider, False, (), f"nobody answers at {address}{start}")

@@ -1,0 +1,134 @@
+"""How a chat is told: the answer on standard output, code and what it prints on standard error; or JSON lines."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from belljar.cli.terminal import Screen
+from belljar.files.generation import ExecutableCode, Part
+from belljar.files.results import CodeExecutionOutputFile, as_json
+
+
+class Teller:
+    """Shows each thing when it comes, and nothing twice."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        self._json = as_json
+        self._out, self._err = Screen(sys.stdout), Screen(sys.stderr)
+        self._column = 0
+        self._shown: set[str] = set()
+        """Cells whose output came live."""
+        self._seen = False
+        self._head = ""
+
+    def text(self, piece: str) -> None:
+        """The model speaks."""
+        if self._json:
+            self.line({"output": "text", "text": piece})
+            return
+        self._under("")
+        self._out.write(piece)
+        self._moved(piece)
+
+    def see(self, event: Any) -> None:
+        """What passes in a stream of the Responses API."""
+        match event.type:
+            case "response.code_interpreter_call_code.delta":
+                self._seen = True
+                if not self._json:
+                    self._note(event.delta, "code")
+            case "response.code_interpreter_call_code.done":
+                self._seen = True
+                if self._json:
+                    self.line({"output": "code", "code": event.code})
+            case "belljar:code_interpreter_call.output.delta":
+                self._shown.add(event.item_id)
+                self._printed(event.delta, event.stream)
+            case "response.output_item.done" if event.item.type == "code_interpreter_call":
+                self._finished(event.item)
+
+    def parts(self, parts: Iterable[Part]) -> None:
+        """Code and results that came only with the whole answer."""
+        if self._seen:
+            return
+        for part in parts:
+            if isinstance(part, ExecutableCode):
+                self._code(part.code)
+            elif part.output:
+                self._printed(part.output, "stdout")
+
+    def file(self, file: CodeExecutionOutputFile, saved: str | None) -> None:
+        if self._json:
+            self.line({"output": "file", **as_json(file), "saved": saved})
+
+    def note(self, text: str) -> None:
+        """A line of our own."""
+        if not self._json:
+            self._under("")
+            self._fresh()
+            self._err.write(text + "\n")
+
+    def answered(self) -> None:
+        """The model has said all."""
+        if self._column and not self._head and not self._json:
+            self._out.write("\n")
+            self._column = 0
+
+    def end(self, code: int) -> int:
+        if self._json:
+            self.line({"output": "exit", "exit_code": code})
+        else:
+            self._under("")
+        return code
+
+    def line(self, data: Mapping[str, Any]) -> None:
+        sys.stdout.write(json.dumps(data) + "\n")
+        sys.stdout.flush()
+
+    def _finished(self, item: Any) -> None:
+        """A cell is done: what was not shown while it ran."""
+        if not self._seen and getattr(item, "code", None):
+            self._seen = True
+            self._code(item.code)
+        if item.id in self._shown:
+            return
+        for output in getattr(item, "outputs", None) or ():
+            if getattr(output, "type", "") == "logs":
+                self._printed(output.logs, "stdout")
+
+    def _code(self, code: str) -> None:
+        if self._json:
+            self.line({"output": "code", "code": code})
+        else:
+            self._note(code, "code")
+
+    def _printed(self, text: str, stream: str) -> None:
+        if self._json:
+            self.line({"output": stream, "text": text})
+        else:
+            self._note(text, "output")
+
+    def _note(self, text: str, head: str) -> None:
+        self._under(head)
+        self._err.write(text)
+        self._moved(text)
+
+    def _under(self, head: str) -> None:
+        """Begin another part, under a heading of its own."""
+        if head == self._head:
+            return
+        self._fresh()
+        self._err.write(f"── {head} ──\n" if head else "──\n")
+        self._head = head
+
+    def _fresh(self) -> None:
+        if self._column:
+            self._err.write("\n")
+            self._column = 0
+
+    def _moved(self, text: str) -> None:
+        if text:
+            self._column = 0 if text.endswith("\n") else 1

@@ -1,0 +1,269 @@
+"""Approval before saving: what would be written where, and the answer: yes, no, some of it, or under another name."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self, TypeAlias
+
+from belljar.errors import InvalidRequest, WorkspaceSecurityError
+from belljar.files.limits import shown
+from belljar.files.project import Project, State
+from belljar.files.results import CodeExecutionOutputFile, FileDownloadResult, as_json
+
+_DIFFED = 256 << 10
+"""Larger files are not compared line by line."""
+_RENAME = re.compile(r"\s*rename\s+(\d+)(?:\s*=\s*|\s+)(\S.*?)\s*", re.IGNORECASE)
+
+QUESTION = "Save to project? [yes/no/select]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proposal:
+    """One file that could be saved."""
+
+    name: str
+    size: int
+    mime_type: str | None
+    destination: str
+    """Below the project's root."""
+    state: State | None
+    """Whether it is new there or overwrites; None where it may not be saved under this name."""
+    refused: str | None = None
+    """Why not."""
+    diff: str | None = None
+    """What would change, for text that overwrites text."""
+    file: CodeExecutionOutputFile = field(repr=False, compare=False, metadata={"hidden": True})
+    content: bytes | None = field(default=None, repr=False, compare=False, metadata={"hidden": True})
+    """What the diff was made of, and is saved then: not what the vendor may say later."""
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """Which to save, by their number from 1, and where."""
+
+    chosen: Mapping[int, str]
+
+    @classmethod
+    def yes(cls, proposals: Sequence[Proposal]) -> Self:
+        """All that may be saved."""
+        return cls({n: one.destination for n, one in enumerate(proposals, 1) if one.state is not None})
+
+    @classmethod
+    def no(cls) -> Self:
+        return cls({})
+
+    @classmethod
+    def select(cls, proposals: Sequence[Proposal], numbers: Iterable[int]) -> Self:
+        return cls({n: _numbered(proposals, n).destination for n in numbers})
+
+    def rename(self, number: int, destination: str) -> Approval:
+        """The same, and this one under another name."""
+        return Approval({**self.chosen, number: destination})
+
+
+Ask: TypeAlias = Callable[[Sequence[Proposal]], Approval]
+"""Whoever decides: a prompt, a page, a program."""
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    name: str
+    path: Path
+    overwrote: bool
+
+
+def propose(files: Iterable[CodeExecutionOutputFile], project: Project) -> list[Proposal]:
+    """What could be saved. Two files of one name get two."""
+    proposals: list[Proposal] = []
+    taken: set[str] = set()
+    for file in files:
+        destination = _free(file.filename, taken)
+        taken.add(destination)
+        proposals.append(_proposal(file, destination, project))
+    return proposals
+
+
+def renamed(proposals: Sequence[Proposal], number: int, destination: str, project: Project) -> list[Proposal]:
+    """The same, and this one for another place: what would happen there."""
+    changed = _proposal(_numbered(proposals, number).file, destination, project)
+    return [changed if n == number else one for n, one in enumerate(proposals, 1)]
+
+
+def save(proposals: Sequence[Proposal], approval: Approval, project: Project) -> list[Saved]:
+    """Write what was approved and nothing else. All places are looked at before the first is written."""
+    check(proposals, approval, project)
+    return [save_one(_numbered(proposals, n), place, project) for n, place in sorted(approval.chosen.items())]
+
+
+def check(proposals: Sequence[Proposal], approval: Approval, project: Project) -> None:
+    """Raise where an approval cannot be followed: no such file, a place outside the project, one place for two."""
+    places = list(approval.chosen.values())
+    twice = {place for place in places if places.count(place) > 1}
+    if twice:
+        raise InvalidRequest(f"{min(twice)!r} is chosen for more than one file; choose a name for each")
+    for number, place in approval.chosen.items():
+        _numbered(proposals, number)
+        project.state(place)
+
+
+def save_one(proposal: Proposal, destination: str, project: Project) -> Saved:
+    """Write this one there; whoever calls it has asked."""
+    overwrites = project.state(destination) == "overwrites"
+    if proposal.content is not None:
+        path = project.write(destination, [proposal.content])
+    else:
+        with proposal.file.download() as fetched:
+            path = project.write(destination, fetched.chunks())
+    return Saved(proposal.name, path, overwrote=overwrites)
+
+
+def save_output_files(files: Iterable[CodeExecutionOutputFile], root: str | Path, ask: Ask) -> list[Saved]:
+    """Propose, ask, save what was approved."""
+    project = Project(root)
+    proposals = propose(files, project)
+    return save(proposals, ask(proposals), project) if proposals else []
+
+
+# -- for people -------------------------------------------------------------------------------------------------------
+
+
+def listing(proposals: Sequence[Proposal]) -> str:
+    """The list above the question, a line each."""
+    lines = ["Code execution generated output files:"]
+    for n, one in enumerate(proposals, 1):
+        told = one.refused or f"{one.state}: {one.destination}"
+        lines.append(f"  {n}. {one.name} ({shown(one.size)}, {one.mime_type or 'unknown type'}) - {told}")
+    return "\n".join(lines)
+
+
+def read_rename(text: str) -> tuple[int, str] | None:
+    """`rename 1 other.csv`: the number and the new name; None for any other answer."""
+    found = _RENAME.fullmatch(text)
+    return (int(found[1]), found[2]) if found else None
+
+
+def read_answer(text: str, proposals: Sequence[Proposal]) -> Approval:
+    """`yes`, `no`, `select 1 3` (or only the numbers), or `rename 1 other.csv`, which saves all and this one so.
+
+    `InvalidRequest` for anything else.
+    """
+    if rename := read_rename(text):
+        _numbered(proposals, rename[0])
+        return Approval.yes(proposals).rename(*rename)
+    word, _, rest = text.strip().partition(" ")
+    match word.lower():
+        case "yes" | "y" | "all":
+            return Approval.yes(proposals)
+        case "no" | "n" | "none" | "":
+            return Approval.no()
+        case "select":
+            if numbers := _numbers(rest):
+                return Approval.select(proposals, numbers)
+        case _:
+            if numbers := _numbers(text):
+                return Approval.select(proposals, numbers)
+    raise InvalidRequest("answer yes, no, select with numbers such as 1 3, or rename with a number and a new name")
+
+
+# -- for a page -------------------------------------------------------------------------------------------------------
+
+
+def proposals_as_json(proposals: Sequence[Proposal]) -> list[dict[str, Any]]:
+    """What a page shows; `number` is what it answers with."""
+    return [{"number": n, **as_json(one)} for n, one in enumerate(proposals, 1)]
+
+
+def approval_from_json(data: object, proposals: Sequence[Proposal]) -> Approval:
+    """A page's answer: `{"save": [{"number": 1, "destination": "a.csv"}]}`; without a destination the proposed one."""
+    chosen: dict[int, str] = {}
+    wanted = data.get("save") if isinstance(data, dict) else None
+    if not isinstance(wanted, list):
+        raise InvalidRequest('save: there has to be a list, such as {"save": [{"number": 1}]}', param="save")
+    for at, one in enumerate(wanted):
+        number = one.get("number") if isinstance(one, dict) else None
+        if type(number) is not int:
+            raise InvalidRequest(f"save[{at}].number: {number!r} is not a number", param=f"save[{at}].number")
+        place = one.get("destination", _numbered(proposals, number).destination)
+        if not isinstance(place, str):
+            raise InvalidRequest(f"save[{at}].destination: {place!r} is not a text", param=f"save[{at}].destination")
+        chosen[number] = place
+    return Approval(chosen)
+
+
+# -- the inside -------------------------------------------------------------------------------------------------------
+
+
+def _proposal(file: CodeExecutionOutputFile, destination: str, project: Project) -> Proposal:
+    state: State | None = None
+    refused = diff = content = None
+    try:
+        state = project.state(destination)
+    except WorkspaceSecurityError as error:
+        refused = str(error)
+    if state == "overwrites":
+        diff, content = _compared(file, project, destination)
+    return Proposal(
+        name=file.filename,
+        size=file.size,
+        mime_type=file.mime_type,
+        destination=destination,
+        state=state,
+        refused=refused,
+        diff=diff,
+        file=file,
+        content=content,
+    )
+
+
+def _free(name: str, taken: set[str]) -> str:
+    stem, dot, ending = name.rpartition(".")
+    if not stem:
+        stem, dot, ending = name, "", ""
+    number, free = 1, name
+    while free in taken:
+        number += 1
+        free = f"{stem}-{number}{dot}{ending}"
+    return free
+
+
+def _compared(file: CodeExecutionOutputFile, project: Project, destination: str) -> tuple[str | None, bytes | None]:
+    """The diff, and the new content; nothing where either side is large or no text."""
+    old = project.read(destination, _DIFFED)
+    if old is None or file.size > _DIFFED:
+        return None, None
+    with file.download() as fetched:
+        new = _small(fetched)
+    if new is None:
+        return None, None
+    before, after = _text(old), _text(new)
+    if before is None or after is None:
+        return None, new
+    lines = difflib.unified_diff(before, after, f"a/{destination}", f"b/{destination}")
+    return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines), new
+
+
+def _small(fetched: FileDownloadResult) -> bytes | None:
+    return fetched.content if fetched.size <= _DIFFED else None
+
+
+def _text(data: bytes) -> list[str] | None:
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return None
+    return None if "\0" in text else text.splitlines(keepends=True)
+
+
+def _numbered(proposals: Sequence[Proposal], number: int) -> Proposal:
+    if not 1 <= number <= len(proposals):
+        raise InvalidRequest(f"there is no file {number}; there are {len(proposals)}")
+    return proposals[number - 1]
+
+
+def _numbers(text: str) -> list[int]:
+    words = text.replace(",", " ").split()
+    return [int(word) for word in words] if all(word.isdecimal() for word in words) else []

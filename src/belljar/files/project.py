@@ -1,0 +1,133 @@
+"""The directory that files are saved into: nothing outside it is reached, and a file is there whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import stat
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from belljar.errors import WorkspaceSecurityError
+
+State: TypeAlias = Literal["new", "overwrites"]
+
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_LONGEST = 255
+
+
+class Project:
+    """A root, and the plain files below it. Links are never followed below the root."""
+
+    def __init__(self, root: str | Path) -> None:
+        self.root = Path(root).expanduser().resolve()
+        if not self.root.is_dir():
+            raise WorkspaceSecurityError(f"{str(root)!r} is not a directory; name one to save into")
+
+    def state(self, destination: str) -> State:
+        """Whether something is there already; `WorkspaceSecurityError` where nothing may be saved."""
+        *above, name = parts(destination)
+        with self._directory(above, make=False) as directory:
+            found = None if directory is None else _plain(directory, name, destination)
+        return "new" if found is None else "overwrites"
+
+    def read(self, destination: str, most: int) -> bytes | None:
+        """What is there now; None where nothing is, or more than `most` bytes."""
+        *above, name = parts(destination)
+        with self._directory(above, make=False) as directory:
+            found = None if directory is None else _plain(directory, name, destination)
+            if directory is None or found is None or found.st_size > most:
+                return None
+            with open(os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory), "rb") as file:
+                data = file.read(most + 1)
+        return data if len(data) <= most else None
+
+    def write(self, destination: str, pieces: Iterable[bytes]) -> Path:
+        """Save a file beside its place and then put it there in one step. The mode of one that was there is kept."""
+        *above, name = parts(destination)
+        with self._directory(above, make=True) as directory:
+            assert directory is not None
+            before = _plain(directory, name, destination)
+            passing = f".{secrets.token_hex(8)}.part"
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            try:
+                with open(os.open(passing, flags, 0o666, dir_fd=directory), "wb") as file:
+                    for piece in pieces:
+                        file.write(piece)
+                    if before is not None:
+                        os.fchmod(file.fileno(), stat.S_IMODE(before.st_mode) & 0o777)
+                    file.flush()
+                    os.fsync(file.fileno())
+                os.replace(passing, name, src_dir_fd=directory, dst_dir_fd=directory)
+            except BaseException:
+                try:
+                    os.unlink(passing, dir_fd=directory)
+                except FileNotFoundError:
+                    pass
+                raise
+        return self.root.joinpath(*above, name)
+
+    @contextmanager
+    def _directory(self, above: list[str], *, make: bool) -> Iterator[int | None]:
+        """The directory by its own handle, step by step, so that no link can be put in the way; None if missing."""
+        here = os.open(self.root, _DIRECTORY)
+        below: int | None = here
+        try:
+            for name in above:
+                if make:
+                    try:
+                        os.mkdir(name, dir_fd=here)
+                    except FileExistsError:
+                        pass
+                below = _step(here, name)
+                if below is None:
+                    break
+                os.close(here)
+                here = below
+            yield here if below is not None else None
+        finally:
+            os.close(here)
+
+
+def _step(directory: int, name: str) -> int | None:
+    try:
+        return os.open(name, _DIRECTORY, dir_fd=directory)
+    except FileNotFoundError:
+        return None
+    except OSError:
+        raise WorkspaceSecurityError(f"{name!r} is a link or no directory; choose another place") from None
+
+
+def parts(destination: str) -> list[str]:
+    """The names on the way to a file; refused where they would lead out, or mean something else elsewhere."""
+    names = destination.split("/")
+    why = None
+    if not destination or destination.endswith("/"):
+        why = "it names no file"
+    elif destination.startswith("/") or "\\" in destination:
+        why = "it is not a path below the project"
+    elif any(name in ("", ".", "..") for name in names):
+        why = "it leads out of the project, or astray in it"
+    elif not destination.isprintable():
+        why = "it has characters that cannot be shown"
+    elif any(len(os.fsencode(name)) > _LONGEST for name in names):
+        why = "a name in it is too long"
+    elif ".git" in (name.lower() for name in names):
+        why = "what is in .git runs by itself"
+    if why:
+        raise WorkspaceSecurityError(f"{destination!r}: {why}; choose another name")
+    return names
+
+
+def _plain(directory: int, name: str, destination: str) -> os.stat_result | None:
+    """The file that is there; None where nothing is. A link, a directory or a device is refused."""
+    try:
+        found = os.stat(name, dir_fd=directory, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+    if not stat.S_ISREG(found.st_mode):
+        what = "a link" if stat.S_ISLNK(found.st_mode) else "no plain file"
+        raise WorkspaceSecurityError(f"{destination!r} is {what}; choose another name")
+    return found

@@ -1,0 +1,366 @@
+"""`belljar chat` and `belljar models`, as a person at a terminal meets them; the gateway is real."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import termios
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Self
+
+import pytest
+from tests.cli.conftest import Command
+from tests.gateway.houses import House
+
+MAKES = "```python\n_ = open('made.csv', 'w').write('a,b\\n1,2\\n')\n_ = open('note.txt', 'w').write('hi\\n')\n```"
+PATIENCE = 60.0
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    with House(tmp_path_factory.mktemp("gateway") / "state") as house:
+        yield house
+
+
+class Person:
+    """Sits at a pseudo-terminal: reads what is shown, types answers and keys."""
+
+    def __init__(self, process: subprocess.Popen[str], terminal: int) -> None:
+        self._process = process
+        self._terminal = terminal
+        self.seen = ""
+
+    def wait_for(self, text: str) -> Self:
+        """Until it is on the screen."""
+        deadline = time.monotonic() + PATIENCE
+        while text not in self.seen:
+            assert time.monotonic() < deadline, f"{text!r} never came:\n{self.seen}"
+            if not self._read(0.1) and self._process.poll() is not None:
+                assert text in self.seen, f"it ended before {text!r} came:\n{self.seen}"
+        return self
+
+    def type(self, text: str) -> Self:
+        os.write(self._terminal, text.encode())
+        return self
+
+    def end(self) -> int:
+        """Wait until it is done; its exit code."""
+        deadline = time.monotonic() + PATIENCE
+        while self._process.poll() is None:
+            assert time.monotonic() < deadline, f"it does not end:\n{self.seen}"
+            self._read(0.1)
+        while self._read(0.0):
+            pass
+        return self._process.returncode
+
+    def _read(self, patience: float) -> bool:
+        if not select.select([self._terminal], [], [], patience)[0]:
+            return False
+        try:
+            piece = os.read(self._terminal, 65536).decode()
+        except OSError:  # nobody is at the other end
+            return False
+        self.seen += piece.replace("\r\n", "\n")
+        return bool(piece)
+
+
+def _control() -> None:
+    """Standard input becomes the terminal whose Ctrl-C the process hears."""
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
+@contextmanager
+def sitting(belljar: Command, *args: str) -> Iterator[Person]:
+    ours, theirs = pty.openpty()
+    options = {"stdin": theirs, "stdout": theirs, "stderr": theirs, "start_new_session": True}
+    with belljar.start(*args, **options, preexec_fn=_control) as process:
+        os.close(theirs)
+        try:
+            yield Person(process, ours)
+        finally:
+            process.kill()
+            os.close(ours)
+
+
+@contextmanager
+def chatting(belljar: Command, house: House, *args: str) -> Iterator[Person]:
+    with sitting(belljar, "chat", "--url", house.base_url, *args) as person:
+        yield person
+
+
+def saved(belljar: Command) -> dict[str, str]:
+    found = [one for one in belljar.directory.rglob("*") if one.is_file()]
+    return {str(one.relative_to(belljar.directory)): one.read_text() for one in found}
+
+
+def lines(text: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+# -- what is shown ----------------------------------------------------------------------------------------------------
+
+
+def test_code_output_and_answer_come_as_they_are_made(belljar: Command, house: House) -> None:
+    """The cell never ends, so what is seen was seen while it ran."""
+    code = "```python\nimport time\nprint('first line', flush=True)\ntime.sleep(600)\n```"
+    with chatting(belljar, house, code) as person:
+        person.wait_for("── output ──\nfirst line")
+        assert person.seen.index("── code ──\nimport time") < person.seen.index("── output ──")
+        person.type("\x03")
+        assert person.end() == 130
+
+
+def test_the_answer_alone_is_on_standard_output(belljar: Command, house: House) -> None:
+    ran = belljar("chat", "--url", house.base_url, "```python\nprint('from the cell')\n```")
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.startswith("The code ran")
+    assert ran.stdout.endswith("\n")
+    assert "── code ──\nprint('from the cell')\n── output ──\nfrom the cell\n" in ran.stderr
+
+
+def test_a_message_may_come_from_standard_input(belljar: Command, house: House) -> None:
+    ran = belljar("chat", "-", "--url", house.base_url, text="print(6 * 7)")
+    assert (ran.returncode, "42" in ran.stdout) == (0, True)
+
+
+def test_a_file_is_there_for_the_code_and_gone_afterwards(belljar: Command, house: House) -> None:
+    (belljar.directory / "data.csv").write_text("a,b\n1,2\n")
+    ran = belljar("chat", "print(open('data.csv').read())", "--file", "data.csv", "--url", house.base_url)
+    assert ran.returncode == 0, ran.stderr
+    assert "a,b\n1,2" in ran.stdout
+    with urllib.request.urlopen(f"{house.base_url}/files", timeout=30) as listed:
+        assert "data.csv" not in [one["filename"] for one in json.load(listed)["data"]]
+
+
+def test_what_the_code_prints_cannot_drive_the_terminal(belljar: Command, house: House) -> None:
+    with chatting(belljar, house, "print('\\x1b]0;title\\x07')") as person:
+        assert person.end() == 0
+        assert "\x1b]0;" not in person.seen
+        assert "\\x1b]0;title" in person.seen
+
+
+# -- Ctrl-C -----------------------------------------------------------------------------------------------------------
+
+
+def test_ctrl_c_stops_the_code_too(belljar: Command, house: House) -> None:
+    (belljar.directory / "data.csv").write_text("a")
+    code = "```python\nimport time\nprint('up', flush=True)\ntime.sleep(600)\n```"
+    with belljar.start("chat", code, "--file", "data.csv", "--url", house.base_url, start_new_session=True) as process:
+        assert process.stderr is not None
+        shown = ""
+        while not shown.endswith("up\n"):
+            shown += process.stderr.read(1) or pytest.fail(shown)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 130
+    assert "Traceback" not in err
+    assert "interrupted" in err
+    deadline = time.monotonic() + PATIENCE
+    while running(house):
+        assert time.monotonic() < deadline, "the code runs on"
+        time.sleep(0.05)
+    with urllib.request.urlopen(f"{house.base_url}/files", timeout=30) as listed:
+        assert json.load(listed)["data"] == []
+
+
+def running(house: House) -> float:
+    """Requests that the gateway is still answering, without the one that asks."""
+    with urllib.request.urlopen(f"{house.url}/metrics", timeout=30) as answer:
+        told = answer.read().decode()
+    found = re.search(r"^belljar_http_requests_in_flight (\S+)$", told, re.M)
+    assert found, told
+    return float(found[1]) - 1
+
+
+def test_ctrl_c_at_the_question_saves_nothing(belljar: Command, house: House) -> None:
+    with chatting(belljar, house, MAKES) as person:
+        person.wait_for("Save to project?").type("\x03")
+        assert person.end() == 130
+    assert saved(belljar) == {}
+
+
+# -- approval ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("answer", "names"),
+    [
+        ("yes\n", {"made.csv", "note.txt"}),
+        ("no\n", set()),
+        ("\x04", set()),
+        ("select 2\n", {"note.txt"}),
+        ("perhaps\n1\n", {"made.csv"}),
+        ("rename 1 sub/other.csv\nyes\n", {"sub/other.csv", "note.txt"}),
+        ("rename 1 ../out.csv\nyes\n", {"note.txt"}),
+        ("select\n1,2\n", {"made.csv", "note.txt"}),
+    ],
+)
+def test_only_what_is_agreed_to_is_saved(belljar: Command, house: House, answer: str, names: set[str]) -> None:
+    with chatting(belljar, house, MAKES) as person:
+        person.wait_for("Save to project? [yes/no/select]")
+        assert "1. made.csv (8 bytes, text/csv) - new: made.csv" in person.seen
+        assert saved(belljar) == {}
+        person.type(answer)
+        assert person.end() == 0, person.seen
+    assert set(saved(belljar)) == names
+
+
+def test_what_would_change_is_shown(belljar: Command, house: House) -> None:
+    (belljar.directory / "made.csv").write_text("a,b\n9,2\n")
+    with chatting(belljar, house, MAKES) as person:
+        person.wait_for("Save to project?")
+        assert "overwrites: made.csv" in person.seen
+        assert "-9,2\n+1,2\n" in person.seen
+        person.type("yes\n")
+        assert person.end() == 0
+        assert "overwrote" in person.seen
+    assert saved(belljar)["made.csv"] == "a,b\n1,2\n"
+
+
+def test_yes_saves_without_asking_into_the_directory_named(belljar: Command, house: House) -> None:
+    ran = belljar("chat", MAKES, "--yes", "--out", "results/new", "--url", house.base_url)
+    assert ran.returncode == 0, ran.stderr
+    assert set(saved(belljar)) == {"results/new/made.csv", "results/new/note.txt"}
+
+
+@pytest.mark.parametrize("flags", [[], ["--no-save"]])
+def test_nobody_to_ask_means_no(belljar: Command, house: House, flags: list[str]) -> None:
+    ran = belljar("chat", MAKES, "--url", house.base_url, *flags)
+    assert ran.returncode == 0
+    assert "1. made.csv" in ran.stderr
+    assert ("--yes" in ran.stderr) == (not flags)
+    assert saved(belljar) == {}
+
+
+def test_a_link_in_the_way_is_not_followed(
+    belljar: Command, house: House, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    outside = tmp_path_factory.mktemp("outside") / "mine.txt"
+    outside.write_text("mine")
+    (belljar.directory / "note.txt").symlink_to(outside)
+    ran = belljar("chat", MAKES, "--yes", "--url", house.base_url)
+    assert ran.returncode == 1
+    assert "'note.txt' is a link" in ran.stderr
+    assert outside.read_text() == "mine"
+    assert (belljar.directory / "made.csv").exists()
+
+
+# -- how it ends ------------------------------------------------------------------------------------------------------
+
+
+def test_code_that_fails_ends_with_1(belljar: Command, house: House) -> None:
+    ran = belljar("chat", "1/0", "--url", house.base_url)
+    assert ran.returncode == 1
+    assert "ZeroDivisionError" in ran.stdout
+
+
+@pytest.mark.parametrize(
+    ("args", "word"),
+    [
+        (["x", "--file", "missing.csv"], "missing.csv"),
+        ([" "], "empty"),
+        (["x", "--provider", "nobody"], "nobody"),
+        (["x", "--key-file", "missing.key"], "missing.key"),
+        (["x", "--yes", "--no-save"], "not allowed"),
+        (["x", "--provider", "lm_studio", "--model", "m", "--file", "a.csv"], "Files API"),
+    ],
+)
+def test_a_wrong_command_ends_with_2(belljar: Command, args: list[str], word: str) -> None:
+    (belljar.directory / "a.csv").write_text("a")
+    ran = belljar("chat", *args)
+    assert ran.returncode == 2, ran.stderr
+    assert word in ran.stderr
+    assert "Traceback" not in ran.stderr
+
+
+def test_no_gateway_no_key_end_with_3_and_the_remedy(belljar: Command) -> None:
+    ran = belljar("chat", "x", "--url", "http://127.0.0.1:9/v1")
+    assert (ran.returncode, "belljar serve" in ran.stderr) == (3, True)
+    ran = belljar("chat", "x", "--provider", "openai")
+    assert (ran.returncode, "OPENAI_API_KEY" in ran.stderr) == (3, True)
+
+
+def test_a_gateway_with_keys(belljar: Command, tmp_path: Path) -> None:
+    state = tmp_path / "keyed" / "state"
+    with House(state) as house:
+        key = house.keys("add", "me")["key"]
+    with House(state) as house:
+        assert belljar("chat", "x", "--url", house.base_url).returncode == 3
+        (belljar.directory / "key").write_text(f"{key}\n")
+        assert belljar("chat", "print(1)", "--url", house.base_url, "--key-file", "key").returncode == 0
+
+
+# -- for programs -----------------------------------------------------------------------------------------------------
+
+
+def test_json_lines(belljar: Command, house: House) -> None:
+    ran = belljar("chat", f"{MAKES}\n```python\nprint('x')\n```", "--json", "--yes", "--url", house.base_url)
+    assert ran.returncode == 0
+    told = lines(ran.stdout)
+    kinds = [one["output"] for one in told]
+    assert kinds[0] == "code"
+    assert {"output": "stdout", "text": "x\n"} in told
+    assert "".join(one["text"] for one in told if one["output"] == "text").startswith("The code ran")
+    files = {one["filename"]: one for one in told if one["output"] == "file"}
+    assert (files["made.csv"]["size"], files["made.csv"]["mimeType"]) == (8, "text/csv")
+    assert Path(files["made.csv"]["saved"]).read_text() == "a,b\n1,2\n"
+    assert told[-1] == {"output": "exit", "exit_code": 0}
+
+
+def test_json_saves_nothing_unasked(belljar: Command, house: House) -> None:
+    told = lines(belljar("chat", MAKES, "--json", "--url", house.base_url).stdout)
+    assert [one["saved"] for one in told if one["output"] == "file"] == [None, None]
+    assert saved(belljar) == {}
+
+
+def test_an_error_as_json(belljar: Command) -> None:
+    ran = belljar("chat", "x", "--json", "--url", "http://127.0.0.1:9/v1")
+    assert lines(ran.stdout)[-1]["code"] == "unreachable"
+
+
+def test_a_reader_that_leaves_ends_it(belljar: Command, house: House) -> None:
+    with belljar.start("chat", "print('x' * 10)", "--json", "--url", house.base_url) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        assert process.wait(timeout=PATIENCE) == 141
+
+
+def test_help_has_examples_and_codes(belljar: Command) -> None:
+    ran = belljar("chat", "--help")
+    assert ran.returncode == 0
+    for word in ("examples:", "exit codes:", "--yes", "--no-save", "130"):
+        assert word in ran.stdout
+
+
+# -- belljar models ---------------------------------------------------------------------------------------------------
+
+
+def test_models_says_what_is_usable_and_why_the_rest_is_not(belljar: Command, house: House) -> None:
+    port = house.url.rpartition(":")[2]
+    belljar.environment |= {"BELLJAR_PORT": port, "ANTHROPIC_API_KEY": "k"}
+    ran = belljar("models", "--json")
+    assert ran.returncode == 0, ran.stderr
+    found = {one["provider"]: one for one in json.loads(ran.stdout)}
+    assert (found["belljar"]["usable"], found["belljar"]["models"]) == (True, ["belljar"])
+    assert found["anthropic"]["usable"]
+    assert found["anthropic"]["models"][0].startswith("claude-")
+    assert not found["openai"]["usable"]
+    assert "OPENAI_API_KEY" in found["openai"]["why"]
+    shown = belljar("models").stdout
+    assert "✓ belljar" in shown
+    assert "✗ openai" in shown
+
+
+def test_models_without_a_gateway_says_how_to_start_one(belljar: Command) -> None:
+    belljar.environment["BELLJAR_PORT"] = "9"
+    assert "start one: belljar serve" in belljar("models").stdout
