@@ -38,6 +38,10 @@ WEATHER = {
     "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
 }
 NOTE = {"type": "custom", "name": "note", "description": "Takes a note."}
+NETWORKED = {
+    "type": "code_interpreter",
+    "container": {"type": "auto", "network_policy": {"type": "allowlist", "allowed_domains": ["example.org"]}},
+}
 FILES = """\
 import pandas as pd, matplotlib.pyplot as plt
 pd.DataFrame({'x': [1, 2]}).to_csv('numbers.csv')
@@ -92,6 +96,19 @@ RUNS = {
                 "tools": [{"type": "function", "name": "get_weather"}, {"type": "code_interpreter"}],
             },
             "include": [*OUTPUTS, "reasoning.encrypted_content", "message.output_text.logprobs"],
+        },
+    ),
+    "nothing said": Run(
+        ["Hello."],
+        {
+            "tools": [
+                {
+                    "type": "code_interpreter",
+                    "container": {"type": "auto", "memory_limit": None, "network_policy": None},
+                }
+            ],
+            "reasoning": {"effort": None, "summary": None, "mode": None},
+            **dict.fromkeys(["instructions", "metadata", "text", "tool_choice", "service_tier", "store", "user"]),
         },
     ),
     "code": Run(
@@ -482,6 +499,8 @@ def test_models_are_right(wire: Wire) -> None:
             {"model": "sim", "input": [{"type": "compaction", "encrypted_content": "?"}]},
             400,
         ),
+        ("POST", "/responses", {"model": "sim", "input": "go", "service_tier": "first"}, 400),
+        ("POST", "/responses", {"model": "sim", "input": "go", "tools": [NETWORKED]}, 400),
         ("POST", "/containers", {"name": "mine", "memory_limit": "8g"}, 400),
         ("GET", "/responses/resp_0", None, 404),
         ("GET", "/responses/resp_0?stream=true", None, 404),

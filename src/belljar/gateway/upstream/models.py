@@ -223,9 +223,7 @@ class _Shelf:
         endpoint = self._model.endpoint
         try:
             async with asyncio.timeout(_LIST_SECONDS):
-                status, body = await self._transport.get(
-                    self._model.list_url, endpoint.headers, timeout=_LIST_SECONDS
-                )
+                status, body = await self._transport.get(self._model.list_url, endpoint.headers, timeout=_LIST_SECONDS)
         except Broken as broken:
             self.trouble = str(endpoint.unreachable(broken))
             return
