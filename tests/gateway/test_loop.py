@@ -271,3 +271,27 @@ def test_structured_output_and_code_go_together(client: OpenAI, scene: Scene) ->
     assert json.loads(response.output_text) == {"n": 42}
     for one in scene.asked:
         assert one.json["response_format"]["json_schema"]["schema"] == schema
+
+
+@pytest.mark.parametrize(
+    ("headers", "told"),
+    [
+        ({}, True),
+        ({"x-stainless-lang": "js"}, False),
+        ({"x-stainless-lang": "js", "belljar-live-output": "true"}, True),
+        ({"belljar-live-output": "False"}, False),
+    ],
+)
+def test_live_output_is_told_to_those_who_can_read_it(
+    client: OpenAI, scene: Scene, headers: dict[str, str], told: bool
+) -> None:
+    scene.play([call("code_interpreter", code="print(1)")], "done")
+    stream = client.responses.create(model="sim", tools=cast(Any, CODE), input="go", stream=True, extra_headers=headers)
+    events = list(stream)
+    assert ("belljar:code_interpreter_call.output.delta" in [event.type for event in events]) is told
+    assert [event.sequence_number for event in events] == list(range(len(events)))
+
+
+def test_a_word_for_live_output_that_is_neither_yes_nor_no(client: OpenAI) -> None:
+    with pytest.raises(openai.BadRequestError, match="live-output: 'maybe'"):
+        client.models.list(extra_headers={"belljar-live-output": "maybe"})

@@ -62,11 +62,6 @@ def test_openai_for_node_creates_streams_and_attaches(node: Any, scene: Scene) -
     assert seen["refused"] == ["BadRequestError", 400, "model_not_found", "model"]
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="responses.stream() of openai 6.x for Node throws 'Unhandled response stream event' at any type that it does"
-    " not know, and so at our belljar:code_interpreter_call.output.delta: it must be asked for, not sent to everybody",
-)
 def test_openai_for_node_streams_code_that_prints(node: Any, scene: Scene) -> None:
     made = "open('made.txt', 'w').write('by code')"
     linked = "See [it](sandbox:/mnt/data/made.txt)."

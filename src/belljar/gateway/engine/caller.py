@@ -1,4 +1,4 @@
-"""Who asks: the owner that a key stands for, and the request's id."""
+"""Who asks: the owner that a key stands for, the request's id, and what its client can read."""
 
 from __future__ import annotations
 
@@ -10,3 +10,5 @@ class Caller(Struct, frozen=True):
 
     owner: str
     request_id: str
+    live: bool = True
+    """Whether its streams tell what code prints as it does: an event that OpenAI's wire does not have."""

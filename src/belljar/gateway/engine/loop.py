@@ -424,9 +424,9 @@ class Run:
             async with aclosing(run) as outputs:
                 async for output in outputs:
                     match output:
-                        case Stdout(text):
+                        case Stdout(text) if self._caller.live:
                             yield emitter.printed(cell, "stdout", text)
-                        case Stderr(text):
+                        case Stderr(text) if self._caller.live:
                             yield emitter.printed(cell, "stderr", text)
                         case Ran():
                             ran = output

@@ -10,7 +10,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext
 
 from belljar.errors import BelljarError, Unauthenticated
 from belljar.gateway.engine.caller import Caller
-from belljar.gateway.server import auth
+from belljar.gateway.server import auth, clients
 from belljar.gateway.server.chat import ChatRoutes
 from belljar.gateway.server.containers import ContainerRoutes
 from belljar.gateway.server.conversations import ConversationRoutes
@@ -120,7 +120,7 @@ class GatewayApp:
         request.params = found.params
         if not found.route.open:
             owner = await self._owner(request)
-            request.caller = Caller(owner, request.id)
+            request.caller = Caller(owner, request.id, clients.live(request.headers))
             self._quotas.request(owner)
         await found.route.handler(request)
 
@@ -160,13 +160,13 @@ class GatewayApp:
             if not self._socket.at(request.path):
                 message = f"Invalid URL (WebSocket {request.path[:_SHOWN]}). Connect to {self._socket.PATH}."
                 raise Refusal(Fault(status=404, type="invalid_request_error", code="unknown_url", message=message))
-            owner = await self._owner(request)
+            caller = Caller(await self._owner(request), request.id, clients.live(request.headers))
         except BelljarError as error:
             await request.refuse(faults.of(error), _challenge(error))
         except Refusal as refusal:
             await request.refuse(refusal.fault, refusal.headers)
         else:
-            await self._socket.serve(Caller(owner, request.id), receive, send, check=lambda: self._owner(request))
+            await self._socket.serve(caller, receive, send, check=lambda: self._owner(request))
 
     async def _owner(self, request: Request) -> str:
         return await auth.owner(self._keys, request.headers)

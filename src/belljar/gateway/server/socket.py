@@ -79,7 +79,7 @@ class ResponseSocket:
         sockets = self._ledger.metrics.sockets
         sockets.add()
         try:
-            session = _Session(self._engine, self._quotas, self._ledger, caller.owner, receive, send, check)
+            session = _Session(self._engine, self._quotas, self._ledger, caller, receive, send, check)
             await session.run(self._options.socket_life)
         except Gone:
             pass
@@ -95,7 +95,7 @@ class _Session:
         engine: Engine,
         quotas: Quotas,
         ledger: Ledger,
-        owner: str,
+        caller: Caller,
         receive: Receive,
         send: Send,
         check: Check,
@@ -103,7 +103,8 @@ class _Session:
         self._engine = engine
         self._quotas = quotas
         self._ledger = ledger
-        self._owner = owner
+        self._owner = caller.owner
+        self._live = caller.live
         self._receive = receive
         self._send = send
         self._check = check
@@ -134,7 +135,7 @@ class _Session:
                 await self._tell(_too_many())
 
     async def _turn(self, text: str | None) -> None:
-        caller, began = Caller(self._owner, ids.new_request()), time.perf_counter()
+        caller, began = Caller(self._owner, ids.new_request(), self._live), time.perf_counter()
         status = GONE
         try:
             status = await self._answer(text, caller)
