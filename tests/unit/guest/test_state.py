@@ -12,8 +12,7 @@ from .conftest import Driver
 
 
 def test_variables_live_on(guest: Driver) -> None:
-    assert guest.hello["pid"] == guest.process.pid
-    assert guest.hello["python"] == ".".join(map(str, sys.version_info[:3]))
+    assert guest.hello == {"python": ".".join(map(str, sys.version_info[:3]))}
     guest.ok("x = 41")
     ran = guest.ok("x + 1")
     assert ran.result == "42"

@@ -70,18 +70,18 @@ class Channel:
 
     def send(self, kind: int, value: Mapping[str, object]) -> None:
         """Send a JSON object."""
-        self._send(frames.encode_json(kind, value))
+        self.send_frame(frames.encode_json(kind, value))
 
     def send_text(self, kind: int, number: int, text: str) -> None:
         """Send a text about a cell."""
-        self._send(frames.encode_text(kind, number, text))
+        self.send_frame(frames.encode_text(kind, number, text))
 
     def send_bundle(self, kind: int, bundle: Mapping[str, str | bytes], *, at_once: bool = True) -> bool:
         """Send a MIME bundle; False if it is too large for a frame. If not at once, it goes with the next frame."""
         frame = frames.encode_bundle(kind, bundle)
         if len(frame) > frames.MAX_PAYLOAD:
             return False
-        self._send(frame, at_once)
+        self.send_frame(frame, at_once)
         return True
 
     def settle(self) -> None:
@@ -95,7 +95,8 @@ class Channel:
         except (OSError, ValueError):  # the cell closed the socket, which sending will tell
             pass
 
-    def _send(self, frame: bytes, at_once: bool = True) -> None:
+    def send_frame(self, frame: bytes, at_once: bool = True) -> None:
+        """Send a frame that is made already."""
         self._interrupts.hold()
         try:
             with self._lock:

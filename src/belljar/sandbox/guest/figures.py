@@ -80,7 +80,7 @@ def use() -> None:
 
 
 def draw_once() -> None:
-    """Draw and forget one figure, so that fonts and the like are loaded."""
+    """Draw and forget one figure, so that all that drawing needs is loaded."""
     pyplot = _modules.get("matplotlib.pyplot")
     if pyplot is None:
         return
@@ -90,6 +90,10 @@ def draw_once() -> None:
     axes.legend()
     _png(figure)
     pyplot.close(figure)
+    # Open fonts do not outlive a fork: matplotlib closes them in the child, which is work for every one of them.
+    fonts = getattr(_modules.get("matplotlib.font_manager"), "_get_font", None)
+    if fonts is not None:
+        fonts.cache_clear()
 
 
 def _png(figure: Any) -> bytes:

@@ -30,8 +30,8 @@ class Rlimits(TypedDict):
 
 def set_limits(limits: Rlimits) -> None:
     """All per-process limits but the number of processes, which counts in the user namespace."""
-    with open("/proc/self/oom_score_adj", "w") as file:
-        file.write("1000")  # when the machine itself runs out of memory, a sandbox goes before anything of the host's
+    with open("/proc/self/oom_score_adj", "wb", buffering=0) as file:
+        file.write(b"1000")  # when the machine itself runs out of memory, a sandbox goes before anything of the host's
     for kind, value in (
         (resource.RLIMIT_CORE, 1),  # 0 would still start a crash handler that core_pattern pipes to
         (resource.RLIMIT_NOFILE, limits["open_files"]),

@@ -160,13 +160,11 @@ def no_new_privileges() -> None:
 
 def drop_capabilities() -> None:
     """Bounding, ambient, inheritable, permitted, effective: all empty."""
-    for capability in range(64):
-        try:
-            prctl(_PR_CAPBSET_DROP, capability)
-        except OSError as error:
-            if error.errno != errno.EINVAL:
-                raise
-            break  # past the last one this kernel knows
+    capability = 0
+    while _libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0) == 0:
+        capability += 1
+    if ctypes.get_errno() != errno.EINVAL:  # which stands for the first that this kernel does not know
+        _check(-1, f"prctl {_PR_CAPBSET_DROP}")
     prctl(_PR_CAP_AMBIENT, 4)  # PR_CAP_AMBIENT_CLEAR_ALL
     header = struct.pack("Ii", 0x20080522, 0)
     data = bytes(24)

@@ -7,7 +7,7 @@ import json
 import os
 import socket
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, TypedDict
 
 from belljar.sandbox.local import linux
@@ -46,6 +46,19 @@ def receive(sock: socket.socket) -> tuple[dict[str, Any] | None, list[int]]:
     """A message and its descriptors; None when the peer is gone."""
     data, fds, _, _ = socket.recv_fds(sock, _LARGEST, _MOST_DESCRIPTORS, socket.MSG_CMSG_CLOEXEC)
     return (json.loads(data) if data else None), list(fds)
+
+
+def rehearse(message: object, count: int) -> None:
+    """Send ourselves a message like the next one, with as many descriptors; best effort.
+
+    For a process that has just forked: all its memory is now shared with the child, and the first write to each page
+    is slow. What the next message needs is written to while nobody waits.
+    """
+    with suppress(OSError):
+        ours, theirs = pair()
+        with ours, theirs:
+            send(ours, message, [ours.fileno()] * count)
+            close_all(receive(theirs)[1])
 
 
 def close_all(fds: Sequence[int]) -> None:

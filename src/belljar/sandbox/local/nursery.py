@@ -42,6 +42,7 @@ def main() -> None:
     zygotes: dict[str, socket.socket] = {}
     spare: Spare | None = None
     due = False
+    last: tuple[object, int] = ({}, 0)
     watch = select.poll()
     watch.register(sock, select.POLLIN)
     watch.register(host, select.POLLIN)
@@ -51,6 +52,7 @@ def main() -> None:
             return
         if not ready:
             spare, due = _try_spare(own, program), False
+            messages.rehearse(*last)
             continue
         request, fds = messages.receive(sock)
         if request is None:
@@ -67,7 +69,7 @@ def main() -> None:
             _forward(zygotes[request["environment"]], request, [fds[0], fds[0], *fds[1:]])
         else:
             _create(request, fds, spare or _try_spare(own, program), zygotes[request["environment"]])
-            spare, due = None, True
+            spare, due, last = None, True, (request, len(fds))
         messages.close_all(fds)
 
 

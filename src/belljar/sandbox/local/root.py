@@ -53,7 +53,7 @@ class PythonHome(TypedDict):
 def plan(home: PythonHome, *, code: str, layers: str | None = None, fonts: str | None = None) -> Plan:
     """The jail's root for this Python. `code` is the directory that holds the belljar package."""
     binds: list[tuple[str, str]] = [("/usr", "/usr")]
-    links: list[tuple[str, str]] = []
+    links: list[tuple[str, str]] = [("/mnt/data/workspace", "/workspace")]  # files that were mounted there by that name
     texts = dict(_TEXTS)
     environment: dict[str, str] = {}
     for name in ("bin", "sbin", "lib", "lib64", "lib32"):

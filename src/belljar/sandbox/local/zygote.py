@@ -46,6 +46,9 @@ def _preload(request: dict[str, Any]) -> tuple[dict[str, Any], serve.Guest]:
         except Exception as error:  # noqa: BLE001 - a broken package must not take the jail with it; the host is told
             missing[name] = f"{type(error).__name__}: {error}"
     guest = serve.prepare()
+    # The variables until here were for the libraries' start; these are the cells', and the same for all of them.
+    os.environ.clear()
+    os.environ.update(request["settings"].pop("environment"))
     threads = len(os.listdir("/proc/self/task"))
     if threads != 1:
         # A fork copies one thread only: locks held by the others would stay held for ever in every sandbox.
@@ -88,6 +91,7 @@ def _serve(sock: socket.socket, mould: interpreter.Mould) -> None:
             handle = _spawn(request, fds, own, mould, children)
             if handle is not None:
                 watch.register(handle, select.POLLIN)
+            messages.rehearse(request, len(fds))
 
 
 def _spawn(
