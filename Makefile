@@ -22,6 +22,7 @@ check: $(READY)
 	$(BIN)/pytest -q -n auto tests/unit
 
 test: $(READY) $(CLIENTS)
+	sh scripts/browser
 	$(BIN)/pytest -n auto
 
 fix: $(READY)

@@ -1,4 +1,4 @@
-"""The directory that files are saved into: nothing outside it is reached, and a file is there whole or not at all."""
+"""The directory that files come from and are saved into: nothing outside it is reached, and a file is saved whole."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import secrets
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import BinaryIO, Literal, TypeAlias
 
 from belljar.errors import WorkspaceSecurityError
 
@@ -16,6 +17,16 @@ State: TypeAlias = Literal["new", "overwrites"]
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _LONGEST = 255
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A file or a directory of the project."""
+
+    name: str
+    kind: Literal["file", "directory"]
+    size: int
+    modified: float
 
 
 class Project:
@@ -43,6 +54,40 @@ class Project:
             with open(os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory), "rb") as file:
                 data = file.read(most + 1)
         return data if len(data) <= most else None
+
+    def stamp(self, destination: str) -> str:
+        """Another text whenever there is another file, or other content."""
+        *above, name = parts(destination)
+        with self._directory(above, make=False) as directory:
+            found = None if directory is None else _plain(directory, name, destination)
+        return "" if found is None else f"{found.st_ino} {found.st_size} {found.st_mtime_ns}"
+
+    def entries(self, directory: str = "", *, hidden: bool = False) -> list[Entry]:
+        """What can be opened in a directory: directories first. Links are left out, and names that begin with a dot."""
+        above = parts(directory) if directory else []
+        found: list[Entry] = []
+        with self._directory(above, make=False) as here:
+            if here is None:
+                raise WorkspaceSecurityError(f"{directory!r} is not there; choose another directory")
+            for name in os.listdir(here):
+                one = _entry(here, name) if hidden or not name.startswith(".") else None
+                if one is not None:
+                    found.append(one)
+        return sorted(found, key=lambda one: (one.kind, one.name.casefold(), one.name))
+
+    def open_file(self, path: str) -> BinaryIO:
+        """A file, to be read."""
+        *above, name = parts(path)
+        with self._directory(above, make=False) as directory:
+            if directory is None or _plain(directory, name, path) is None:
+                raise WorkspaceSecurityError(f"{path!r} is not there; choose another file")
+            # What is a pipe by now must not keep us waiting.
+            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+            file = os.fdopen(os.open(name, flags, dir_fd=directory), "rb")
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            file.close()
+            raise WorkspaceSecurityError(f"{path!r} is no plain file; choose another")
+        return file
 
     def write(self, destination: str, pieces: Iterable[bytes]) -> Path:
         """Save a file beside its place and then put it there in one step. The mode of one that was there is kept."""
@@ -98,6 +143,17 @@ def _step(directory: int, name: str) -> int | None:
         return None
     except OSError:
         raise WorkspaceSecurityError(f"{name!r} is a link or no directory; choose another place") from None
+
+
+def _entry(directory: int, name: str) -> Entry | None:
+    try:
+        parts(name)
+        found = os.stat(name, dir_fd=directory, follow_symlinks=False)
+    except (WorkspaceSecurityError, OSError):
+        return None
+    if stat.S_ISDIR(found.st_mode):
+        return Entry(name, "directory", 0, found.st_mtime)
+    return Entry(name, "file", found.st_size, found.st_mtime) if stat.S_ISREG(found.st_mode) else None
 
 
 def parts(destination: str) -> list[str]:

@@ -130,3 +130,41 @@ def test_the_root_may_be_reached_by_a_link_but_must_be_a_directory(root: Path, t
     assert Project(tmp_path / "alias").write("x", [b"1"]) == root / "x"
     with pytest.raises(WorkspaceSecurityError, match="directory"):
         Project(root / "x")
+
+
+def test_entries_are_what_can_be_opened(project: Project, root: Path, tmp_path: Path) -> None:
+    (root / "b").mkdir()
+    (root / "A.txt").write_text("a")
+    (root / ".env").write_text("h")
+    (root / ".git").mkdir()
+    (root / "bad\nname").write_text("n")
+    (root / "link").symlink_to(tmp_path)
+    os.mkfifo(root / "pipe")
+    assert [(one.name, one.kind, one.size) for one in project.entries()] == [
+        ("b", "directory", 0),
+        ("A.txt", "file", 1),
+    ]
+    assert [one.name for one in project.entries(hidden=True)] == ["b", ".env", "A.txt"]
+    for path in ("..", "link", "A.txt", "gone", ".git"):
+        with pytest.raises(WorkspaceSecurityError):
+            project.entries(path)
+
+
+def test_files_are_opened_but_links_and_pipes_are_not(project: Project, root: Path, tmp_path: Path) -> None:
+    (root / "a.txt").write_text("content")
+    (tmp_path / "secret").write_text("s")
+    (root / "link").symlink_to(tmp_path / "secret")
+    os.mkfifo(root / "pipe")
+    with project.open_file("a.txt") as file:
+        assert file.read() == b"content"
+    for path in ("link", "pipe", "gone", "../secret", "gone/a.txt"):
+        with pytest.raises(WorkspaceSecurityError):
+            project.open_file(path)
+
+
+def test_a_stamp_tells_other_content(project: Project, root: Path) -> None:
+    assert project.stamp("a.txt") == ""
+    project.write("a.txt", [b"1"])
+    first = project.stamp("a.txt")
+    project.write("a.txt", [b"2"])
+    assert "" != first != project.stamp("a.txt")

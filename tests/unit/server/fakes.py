@@ -317,6 +317,15 @@ class FakeBlobs:
     def path(self, name: str) -> Path | None:
         return None
 
+    async def adopt(self, chunks: AsyncIterator[bytes]) -> Blob:
+        async with self.write() as writer:
+            async for chunk in chunks:
+                await writer.write(chunk)
+            return await writer.finish()
+
+    async def keep(self, contents: Sequence[bytes]) -> list[Blob]:
+        raise AssertionError("the server keeps no files by the batch")
+
     async def remove_unused(self, records: Records, names: Iterable[str]) -> int:
         for name in names:
             del self.kept[name]
@@ -352,8 +361,12 @@ class FakeWriter:
 class FakeRecords:
     """Files only: what the server itself asks of the records."""
 
-    def __init__(self) -> None:
+    def __init__(self, of_containers: dict[str, list[ContainerFileRecord]] | None = None) -> None:
         self.files: dict[str, FileRecord] = {}
+        self._of_containers = {} if of_containers is None else of_containers
+
+    async def all_container_files(self, container_id: str) -> list[ContainerFileRecord]:
+        return self._of_containers[container_id]
 
     async def put_file(self, record: FileRecord) -> None:
         self.files[record.id] = record
@@ -416,7 +429,7 @@ class Rooms:
         self.conversations = FakeConversations()
         self.blobs = FakeBlobs()
         self.containers = FakeContainers(self.blobs)
-        self.records = FakeRecords()
+        self.records = FakeRecords(self.containers.files)
         self.health = FakeHealth()
         self.keys = FakeKeys()
         self.models = FakeModels()

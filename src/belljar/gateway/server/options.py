@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,3 +35,7 @@ class Options:
     """Web pages that may call from a browser, such as https://example.org, besides our own."""
     page: bool = True
     """Whether GET / answers."""
+    project: Path | None = None
+    """The directory that the page may read and, when its user agrees, write."""
+    interpreter: bool = True
+    """Whether code is run here."""

@@ -1,99 +1,112 @@
-"""The page at /: what this is, where it is, and how to try it. Plain HTML, made here; nothing in it runs."""
+"""The page at /: its files as they lie in `gateway/web`, and what it asks of the server beside the API."""
 
 from __future__ import annotations
 
-import asyncio
-import re
-from html import escape
+import hashlib
+from collections.abc import Iterator
 from importlib.resources import files
-from string import Template
+from importlib.resources.abc import Traversable
 
-from belljar.gateway.server.http import Request
+from msgspec import Struct
+
+from belljar.errors import NotFound
+from belljar.gateway.server.http import Headers, Request
+from belljar.gateway.server.options import Options
 from belljar.gateway.server.ports import Services
+from belljar.gateway.server.produced import Produced
+from belljar.gateway.server.quota import Quotas
 from belljar.gateway.server.routing import Route
 from belljar.wire.codec import encode
 
-_PATIENCE = 1.0
-"""Seconds that an upstream which has not told its models yet may hold up the page."""
-_SHOWN = 12
-"""Models of one upstream that are named."""
-_HOST = re.compile(r"[A-Za-z0-9._-]+(:\d{1,5})?|\[[0-9A-Fa-f:.]+\](:\d{1,5})?")
+_TYPES = {".html": b"text/html", ".css": b"text/css", ".js": b"text/javascript", ".svg": b"image/svg+xml"}
 _POLICY = (
-    b"default-src 'none'; style-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    b"default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data: blob:; "
+    b"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+    # No text becomes markup or code, whatever our own scripts get wrong.
+    b"require-trusted-types-for 'script'; trusted-types 'none'"
 )
-_HEADERS = (
+_HEADERS: Headers = (
     (b"content-security-policy", _POLICY),
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-resource-policy", b"same-origin"),
     (b"cache-control", b"no-cache"),
-    (b"vary", b"accept"),
 )
+_LARGE = 100 << 20
+"""Bytes of a file above which the page asks before it sends it: a slip of the hand should not send gigabytes."""
+
+
+def routes(services: Services, quotas: Quotas, options: Options) -> list[Route]:
+    """The page and all that only the page calls."""
+    found = [*PageRoutes(services, options).routes(), *Produced(services).routes()]
+    if options.project is not None:
+        from belljar.gateway.server.project import ProjectRoutes  # the library's files take a while to load
+
+        found += ProjectRoutes(options.project, services, quotas, options).routes()
+    return found
+
+
+class _Asset(Struct, frozen=True):
+    data: bytes
+    type: bytes
+    tag: bytes
 
 
 class PageRoutes:
-    def __init__(self, services: Services) -> None:
-        self._models = services.models
+    def __init__(self, services: Services, options: Options) -> None:
         self._health = services.health
-        self._keyless = services.keys is None
-        web = files("belljar.gateway") / "web"
-        self._template = Template((web / "index.html").read_text("utf-8"))
-        self._style = (web / "style.css").read_bytes()
+        self._options = options
+        self._assets = dict(_read(files("belljar.gateway") / "web", ""))
 
     def routes(self) -> list[Route]:
         return [
             Route("GET", "/", self.show, open=True),
-            Route("GET", "/web/style.css", self.style, open=True),
+            Route("GET", "/web/{name+}", self.asset, open=True),
+            Route("GET", "/belljar/page", self.told),
         ]
 
     async def show(self, request: Request) -> None:
         accepted = request.headers.get(b"accept", b"")
         if b"application/json" in accepted and b"text/html" not in accepted:
             told = {"name": "belljar", "api": "/v1", "models": "/v1/models", "health": "/healthz"}
-            await request.reply(200, encode(told), headers=_HEADERS)
+            await request.reply(200, encode(told), headers=(*_HEADERS, (b"vary", b"accept")))
             return
-        html = self._template.substitute(
-            base_url=escape(f"{_origin(request)}/v1"),
-            key="No key is needed on this machine." if self._keyless else "Every request needs a key of this gateway.",
-            api_key="none" if self._keyless else "YOUR_KEY",
-            curl_key="" if self._keyless else " -H 'Authorization: Bearer YOUR_KEY'",
-            # What stands behind it is nobody's business who has no key.
-            details=await self._details() if self._keyless else "",
-            links=_links("/v1/models", "/healthz", "/readyz", "/metrics") if self._keyless else _links("/healthz"),
-        )
-        await request.reply(200, html.encode(), type=b"text/html; charset=utf-8", headers=_HEADERS)
+        await self._deliver(request, self._assets["index.html"], ((b"vary", b"accept"),))
 
-    async def style(self, request: Request) -> None:
-        await request.reply(200, self._style, type=b"text/css; charset=utf-8", headers=_HEADERS)
+    async def asset(self, request: Request) -> None:
+        name = request.params["name"]
+        if name not in self._assets:
+            raise NotFound(f"The page has no file {name!r}.")
+        await self._deliver(request, self._assets[name])
 
-    async def _details(self) -> str:
-        by_upstream: dict[str, list[str]] = {}
-        try:
-            async with asyncio.timeout(_PATIENCE):
-                for info in await self._models.list():
-                    by_upstream.setdefault(info.owned_by, []).append(info.id)
-        except TimeoutError:
-            by_upstream = {"models": []}
-        models = "".join(f"<dt>{escape(name)}</dt><dd>{_named(some)}</dd>" for name, some in by_upstream.items())
-        isolation = f"<dl><dt>isolation</dt><dd>{escape(self._health.isolation)}</dd></dl>"
-        return f"<h2>Models</h2>\n<dl>{models}</dl>\n<h2>Sandbox</h2>\n{isolation}"
+    async def told(self, request: Request) -> None:
+        """What the page must know; whoever may not ask gets the 401 that makes it ask for a key."""
+        options = self._options
+        about = {
+            "isolation": self._health.isolation,
+            "interpreter": options.interpreter,
+            "largest_upload": options.largest_upload,
+            "large_upload": min(_LARGE, options.largest_upload),
+            "project": None if options.project is None else str(options.project),
+        }
+        await request.reply(200, encode(about), headers=((b"cache-control", b"no-store"),))
 
-
-def _origin(request: Request) -> str:
-    """How the browser got here, as far as that is an address at all."""
-    host = request.headers.get(b"host", b"").decode("latin-1")
-    if not _HOST.fullmatch(host):
-        name, port = request.scope["server"]
-        host = f"[{name}]:{port}" if ":" in name else f"{name}:{port}"
-    # A proxy may have taken off the encryption. Nothing but this line of text depends on it.
-    scheme = "https" if request.headers.get(b"x-forwarded-proto") == b"https" else request.scope["scheme"]
-    return f"{scheme}://{host}"
+    async def _deliver(self, request: Request, asset: _Asset, headers: Headers = ()) -> None:
+        headers = (*_HEADERS, (b"etag", asset.tag), *headers)
+        if request.headers.get(b"if-none-match") == asset.tag:
+            await request.open(304, headers)
+            await request.close()
+            return
+        await request.reply(200, asset.data, type=asset.type, headers=headers)
 
 
-def _named(models: list[str]) -> str:
-    names = ", ".join(f"<code>{escape(name)}</code>" for name in models[:_SHOWN])
-    more = f" and {len(models) - _SHOWN} more" if len(models) > _SHOWN else ""
-    return f"{names}{more}" if names else "no list yet"
-
-
-def _links(*paths: str) -> str:
-    return "".join(f'<a href="{path}">{path}</a>' for path in paths)
+def _read(folder: Traversable, above: str) -> Iterator[tuple[str, _Asset]]:
+    for one in folder.iterdir():
+        name = f"{above}{one.name}"
+        if one.is_dir():
+            yield from _read(one, f"{name}/")
+            continue
+        data, kind = one.read_bytes(), _TYPES.get(f".{one.name.rpartition('.')[2]}")
+        if kind is not None:
+            digest = hashlib.sha256(data).hexdigest()[:32].encode()
+            yield name, _Asset(data, kind + b"; charset=utf-8", b'"' + digest + b'"')
