@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -122,7 +123,9 @@ async def _ask(client: LoopbackClient, subject: Subject, request: tuple[str, byt
     return whole, first
 
 
-def _flood(subject: Subject, request: tuple[str, bytes], at_once: int, each: int) -> tuple[list[float], float, float]:
+def _flood(
+    subject: Subject, request: tuple[str, bytes], at_once: int, each: int, *, warm: int = 5
+) -> tuple[list[float], float, float]:
     """Seconds of every call, of all together, and of processor time a call."""
 
     async def main() -> tuple[list[float], float, float]:
@@ -135,7 +138,7 @@ def _flood(subject: Subject, request: tuple[str, bytes], at_once: int, each: int
                 await _ask(client, subject, request)
                 into.append(time.perf_counter() - began)
 
-        await asyncio.gather(*(worker(5, []) for _ in range(at_once)))
+        await asyncio.gather(*(worker(warm, []) for _ in range(at_once)))
         cpu, began = spent(subject.pid), time.perf_counter()
         await asyncio.gather(*(worker(each, taken) for _ in range(at_once)))
         seconds, used = time.perf_counter() - began, spent(subject.pid) - cpu
@@ -193,24 +196,52 @@ def _row(name: str, what: str, unit: str, ours: Sequence[float], relay: Sequence
     return Row(name, what, median(ours), unit, median(ours) / floor, f"relay, {number(floor)} {unit}", n, note)
 
 
+def slow(ground: Ground) -> list[Row]:
+    """64 calls in flight on a model of 400 ms: what is added to those."""
+    each = ground.times(8, 2)
+    before = 0.4
+    theirs = p95(_flood(ground.relay, _request(f"n=64 before={before}", chat=True), 64, each, warm=1)[0]) - before * 1e3
+    ours = p95(_flood(ground.gateway, _request(f"n=64 before={before}"), 64, each, warm=1)[0]) - before * 1e3
+    against = f"added by the relay, {number(theirs)} ms"
+    what = "added to a call on a model of 400 ms, 64 in flight, p95"
+    return [Row("slow", what, ours, "ms", ours / theirs, against, 64 * each)]
+
+
 def streams(ground: Ground) -> list[Row]:
-    """8 streams of 2,000 tokens as fast as they go, and 32 of 100 tokens at 20 ms."""
+    """1 and 8 streams of 2,000 tokens as fast as they go, and 32 of 100 tokens at 20 ms."""
     tokens, each = 2000, ground.times(8, 2)
-    ours, theirs = [], []
+    asked, relayed = _request(f"n={tokens}", stream=True), _request(f"n={tokens}", chat=True, stream=True)
+    rates: dict[tuple[str, int], list[float]] = {}
+    cpu: dict[str, list[float]] = {"relay": [], "gateway": []}
     for _ in range(ground.times(5, 1)):
-        seconds = _flood(ground.relay, _request(f"n={tokens}", chat=True, stream=True), 8, each)[1]
-        theirs.append(8 * each * tokens / seconds)
-        seconds = _flood(ground.gateway, _request(f"n={tokens}", stream=True), 8, each)[1]
-        ours.append(8 * each * tokens / seconds)
+        for at_once in (1, 8):
+            for subject, request in ((ground.relay, relayed), (ground.gateway, asked)):
+                _, seconds, used = _flood(subject, request, at_once, each, warm=1)
+                rates.setdefault((subject.name, at_once), []).append(at_once * each * tokens / seconds)
+                if at_once == 8:
+                    cpu[subject.name].append(used / tokens * 1e6)
     lost = asyncio.run(_lost(ground, tokens))
-    events = len(ours) * 8 * each * tokens
-    rows = [_row("events", "events a second, 8 streams", "/s", ours, theirs, events, f"lost {lost}")]
+    rows = [
+        _row(name, what, "/s", ours := rates["gateway", n], rates["relay", n], len(ours) * n * each * tokens, note)
+        for name, what, n, note in (
+            ("events-one", "events a second, 1 stream", 1, ""),
+            ("events", "events a second, 8 streams", 8, f"lost {lost}"),
+        )
+    ]
+    events = len(cpu["gateway"]) * 8 * each * tokens
+    rows.append(_row("burst-cpu", "processor time of one of them", "us", cpu["gateway"], cpu["relay"], events))
+    rows += _paced_rows(ground)
+    return rows
+
+
+def _paced_rows(ground: Ground) -> list[Row]:
     gap, count = 0.02, 100
     lags, cpu = asyncio.run(_paced(ground.gateway, _request(f"n={count} delay={gap}", stream=True), b'"delta":"w', gap))
     _, least = asyncio.run(_paced(ground.relay, _request(f"n={count} delay={gap}", chat=True, stream=True), b'"w', gap))
-    rows.append(Row("lag", "a token behind its time, 32 paced streams, p95", p95(lags), "ms", n=len(lags)))
-    rows.append(_row("event-cpu", "processor time of a paced event", "us", [cpu * 1e6], [least * 1e6], len(lags)))
-    return rows
+    return [
+        Row("lag", "a token behind its time, 32 paced streams, p95", p95(lags), "ms", n=len(lags)),
+        _row("event-cpu", "processor time of a paced event", "us", [cpu * 1e6], [least * 1e6], len(lags)),
+    ]
 
 
 async def _lost(ground: Ground, tokens: int) -> int:
@@ -313,18 +344,20 @@ def code(ground: Ground) -> list[Row]:
 def files(ground: Ground) -> list[Row]:
     """96 MB up and down through /v1/files, beside a plain copy of as much."""
     size = 96 * _MB
-    up, down, copied = [], [], []
+    up, down, copied, meanwhile = [], [], [], []
     with tempfile.TemporaryDirectory() as folder:
         source, target = Path(folder) / "source", Path(folder) / "target"
         source.write_bytes(os.urandom(_MB) * 96)
         before = _rss(ground.gateway.pid)
         for _ in range(ground.times(5, 2)):
             copied.append(_clocked(functools.partial(_copy, source, target)))
-            began = time.perf_counter()
-            id = _upload(ground.gateway, source)
-            up.append(time.perf_counter() - began)
-            url = f"{ground.gateway.url}/v1/files/{id}"
-            down.append(_clocked(functools.partial(_drain, f"{url}/content")))
+            with _asking(f"{ground.gateway.url}/v1/models") as taken:
+                began = time.perf_counter()
+                id = _upload(ground.gateway, source)
+                up.append(time.perf_counter() - began)
+                url = f"{ground.gateway.url}/v1/files/{id}"
+                down.append(_clocked(functools.partial(_drain, f"{url}/content")))
+            meanwhile.append(max(taken) * 1e3)
             urllib.request.urlopen(urllib.request.Request(url, method="DELETE")).read()
         grown = max(0.0, _rss(ground.gateway.pid) - before)
     speed = [size / _MB / median(taken) for taken in (up, down, copied)]
@@ -332,8 +365,28 @@ def files(ground: Ground) -> list[Row]:
     return [
         Row("upload", "96 MB to /v1/files", speed[0], "MB/s", speed[0] / speed[2], against, len(up)),
         Row("download", "96 MB from /v1/files", speed[1], "MB/s", speed[1] / speed[2], against, len(down)),
+        Row("meanwhile", "the slowest of the other requests then", median(meanwhile), "ms", n=len(meanwhile)),
         Row("file-memory", "memory that the gateway grew by meanwhile", grown, "MB", n=len(up)),
     ]
+
+
+@contextmanager
+def _asking(url: str) -> Iterator[list[float]]:
+    """Meanwhile somebody else asks, every 10 ms; how long each answer took."""
+    taken: list[float] = []
+    over = threading.Event()
+
+    def ask() -> None:
+        while not over.wait(0.01):
+            taken.append(_clocked(functools.partial(_drain, url)))
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    try:
+        yield taken
+    finally:
+        over.set()
+        thread.join()
 
 
 def _copy(source: Path, target: Path) -> None:
@@ -402,6 +455,7 @@ def life(ground: Ground) -> list[Row]:
 MEASURES: dict[str, Callable[[Ground], list[Row]]] = {
     "latency": latency,
     "requests": requests,
+    "slow": slow,
     "streams": streams,
     "chain": chain,
     "code": code,

@@ -61,6 +61,11 @@ def footprint(process: Process) -> int:
     return _field(rollup, "Private_Clean:") + _field(rollup, "Private_Dirty:") + _field(home / "status", "VmPTE:")
 
 
+def high_water(pid: int) -> int:
+    """The most bytes of memory that a process has had so far."""
+    return _field(_PROC / f"{pid}/status", "VmHWM:")
+
+
 def _field(path: Path, name: str) -> int:
     for line in path.read_text().splitlines():
         if line.startswith(name):

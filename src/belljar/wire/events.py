@@ -10,7 +10,7 @@ from belljar.wire.items import Annotation, Json, OutputItem, OutputText, Reasoni
 from belljar.wire.responses import Response
 
 
-class Event(Value, frozen=True, kw_only=True):
+class Event(Value, frozen=True, kw_only=True, gc=False):
     """Numbered from 0, without gaps."""
 
     sequence_number: int

@@ -63,7 +63,7 @@ def kept(items: Sequence[InputItem]) -> tuple[Message, ...]:
 
 async def opened(items: Sequence[InputItem], sealer: Sealer, owner: str, *, first: int = 0) -> tuple[InputItem, ...]:
     """Sealed summaries as the model reads them; `first` is where the caller's own input begins, for the fault."""
-    if not any(isinstance(item, Compaction) for item in items):
+    if Compaction not in map(type, items):
         return tuple(items)
     shown: list[InputItem] = []
     for at, item in enumerate(items):

@@ -79,7 +79,7 @@ async def recall(
     own = numbered(await _dereference(records, asked.input, before, owner), response_id)
     items = [*before, *own]
     _check(items)
-    containers += [item.container_id for item in items if isinstance(item, CodeInterpreterCall)]
+    containers += [item.container_id for item in items if type(item) is CodeInterpreterCall]
     compact_now = bool(own) and isinstance(own[-1], CompactionTrigger)
     return Recalled(
         before=_after_compaction(before, own),
@@ -179,7 +179,7 @@ def _check(items: Sequence[InputItem]) -> None:
     seen: set[str] = set()
     open_calls: dict[str, None] = {}
     called: set[str] = set()
-    for item in items:
+    for item in items:  # by exact types, here and below: a struct needs 170 ns to say that it is no instance
         id = getattr(item, "id", None)
         if isinstance(id, str):
             if id in seen:
@@ -188,10 +188,10 @@ def _check(items: Sequence[InputItem]) -> None:
                     param="input",
                 )
             seen.add(id)
-        if isinstance(item, FunctionCall | CustomToolCall):
+        if type(item) is FunctionCall or type(item) is CustomToolCall:
             open_calls[item.call_id] = None
             called.add(item.call_id)
-        elif isinstance(item, FunctionCallOutput | CustomToolCallOutput):
+        elif type(item) is FunctionCallOutput or type(item) is CustomToolCallOutput:
             if item.call_id not in called:
                 raise InvalidRequest(
                     f"No tool call found for function call output with call_id {item.call_id}.", param="input"
@@ -203,7 +203,7 @@ def _check(items: Sequence[InputItem]) -> None:
 
 def _after_compaction(before: Sequence[InputItem], own: Sequence[InputItem]) -> tuple[InputItem, ...]:
     """Of what lies before the newest compaction in the chain, only the user's messages are kept beside it."""
-    newest = max((at for at, item in enumerate(before) if isinstance(item, Compaction)), default=None)
+    newest = max((at for at, item in enumerate(before) if type(item) is Compaction), default=None)
     if newest is None:
         return tuple(before)
     users = [item for item in before[:newest] if isinstance(item, Message) and item.role == "user"]

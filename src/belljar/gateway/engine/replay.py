@@ -14,12 +14,12 @@ _IMAGES = 4
 
 def told(items: Iterable[InputItem]) -> dict[str, str]:
     """What each cell said, by the item's id."""
-    return {item.id: _told(item) for item in items if isinstance(item, CodeInterpreterCall)}
+    return {item.id: _told(item) for item in items if type(item) is CodeInterpreterCall}
 
 
 def shown(items: Iterable[InputItem]) -> dict[str, tuple[str, ...]]:
     """The newest pictures, by the item's id."""
-    cells = [item for item in items if isinstance(item, CodeInterpreterCall)]
+    cells = [item for item in items if type(item) is CodeInterpreterCall]
     found: dict[str, tuple[str, ...]] = {}
     left = _IMAGES
     for item in reversed(cells):

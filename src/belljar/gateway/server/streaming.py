@@ -1,10 +1,10 @@
-"""Server-sent events: a send an event, a comment in silence, an end when the client goes."""
+"""Server-sent events: those that come together in one send, a comment in silence, an end when the client goes."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
 from contextlib import aclosing
 from typing import TypeVar
 
@@ -22,6 +22,8 @@ _HEADERS: Headers = (
     (b"cache-control", b"no-cache"),
     (b"x-accel-buffering", b"no"),
 )
+_SEND = 16 << 10
+"""Bytes that make a send worth its system call; more would only keep the first of them waiting."""
 _log = logging.getLogger("belljar.server")
 
 
@@ -65,15 +67,16 @@ async def pour(
 ) -> None:
     """Answer with a stream. What is raised before its first list is raised here; later, `trouble` tells the client."""
     stream = EventStream(request, ping)
+    unsent = b""
     try:
         async with aclosing(batches):
             with Tether(stream.watch):
                 async for batch in batches:
                     if not request.status:
                         await stream.open()
-                    for one in batch:
-                        if data := frame(one):
-                            await stream.send(data)
+                    for unsent in _together(map(frame, batch)):
+                        await stream.send(unsent)
+                    unsent = b""
                 if not request.status:
                     await stream.open()
                 await stream.send(DONE)
@@ -83,7 +86,7 @@ async def pour(
         # Only the server's own end cancels a request; the client is told, and the task ends here either way.
         if not request.status:
             raise
-        await stream.send(trouble(stopping()))
+        await stream.send(unsent + trouble(stopping()))
     except Exception as error:
         if not request.status:
             raise
@@ -91,3 +94,17 @@ async def pour(
         fault = faults.of(error) if isinstance(error, BelljarError) else faults.unexpected(request.id)
         await stream.send(trouble(fault))
     await request.close()
+
+
+def _together(frames: Iterable[bytes]) -> Iterator[bytes]:
+    """Whole frames, as many as make a send: some clients lose an event that comes in two pieces."""
+    held: list[bytes] = []
+    size = 0
+    for frame in frames:
+        held.append(frame)
+        size += len(frame)
+        if size >= _SEND:
+            yield b"".join(held)
+            held, size = [], 0
+    if size:
+        yield b"".join(held)

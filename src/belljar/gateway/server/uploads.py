@@ -1,4 +1,4 @@
-"""Uploads: a form's file goes into a blob as it comes in, a megabyte at a time, never whole in memory."""
+"""Uploads: a form's file goes into a blob as it comes in, never whole in memory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from belljar.gateway.server.quota import Quotas
 from belljar.gateway.store.base import Blob, Blobs, BlobWriter
 from belljar.wire import complaints
 
-_HOP = 1 << 20
 _LARGEST_FIELD = 1 << 16
 _MOST_FIELDS = 32
 _FRAME = 1 << 16
@@ -28,26 +27,13 @@ class Incoming:
         self.type = type
         self.size = 0
         self._writer = writer
-        self._held: list[bytes] = []
-        self._weight = 0
 
     async def add(self, data: bytes) -> None:
         self.size += len(data)
-        self._held.append(data)
-        self._weight += len(data)
-        if self._weight >= _HOP:
-            await self._hop()
+        await self._writer.write(data)
 
     async def keep(self) -> Blob:
-        await self._hop()
         return await self._writer.finish()
-
-    async def _hop(self) -> None:
-        if self._held:
-            data = b"".join(self._held)
-            self._held.clear()
-            self._weight = 0
-            await self._writer.write(data)
 
 
 class Form:

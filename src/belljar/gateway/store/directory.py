@@ -20,6 +20,8 @@ from belljar.gateway.store.base import Blob, Records
 
 HOP = 1 << 20
 """Bytes for which going to a thread is worth it."""
+BEHIND = 8 << 20
+"""Bytes of a blob after which the disk may begin: at the end, a third of the waiting is left."""
 HOUR = 3600.0
 RECENT = 300.0
 """Seconds within which every finished blob gets its record, by far."""
@@ -51,6 +53,9 @@ class DirectoryBlobs:
             async for chunk in chunks:
                 await incoming.write(chunk)
             return await incoming.finish()
+
+    async def keep(self, contents: Sequence[bytes]) -> list[Blob]:
+        return await asyncio.to_thread(self._keep_all, contents)
 
     async def stream(self, name: str, *, chunk: int = HOP) -> AsyncIterator[bytes]:
         file = await asyncio.to_thread(self._open, name)
@@ -100,6 +105,43 @@ class DirectoryBlobs:
                 incoming.rename(place)
             os.utime(place)
 
+    def _keep_all(self, contents: Sequence[bytes]) -> list[Blob]:
+        """As an Incoming for each would, with one lock for all; what is there already is not written again."""
+        made = [Blob(hashlib.sha256(data).hexdigest(), len(data)) for data in contents]
+        written: dict[str, Path] = {}
+        try:
+            for blob, data in zip(made, contents, strict=True):
+                if blob.name not in written and self.path(blob.name) is None:
+                    written[blob.name] = self._written(data)
+            with self._locked():
+                for blob, data in zip(made, contents, strict=True):
+                    place = self._root / blob.name[:2] / blob.name[2:]
+                    if blob.name not in written and not place.exists():  # removed since we looked
+                        written[blob.name] = self._written(data)
+                    if blob.name in written:
+                        _moved(written[blob.name], place)
+                    else:
+                        os.utime(place)
+        except BaseException as error:
+            for path in written.values():
+                path.unlink(missing_ok=True)
+            raise faults.of_system(error, self._root) if isinstance(error, OSError) else error from error
+        return made
+
+    def _written(self, data: bytes) -> Path:
+        path = self._incoming / secrets.token_hex(16)
+        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            _write(file, data)
+            if data:
+                os.fdatasync(file)
+        except BaseException:
+            path.unlink()
+            raise
+        finally:
+            os.close(file)
+        return path
+
     def _remove(self, names: Sequence[str], age: float) -> int:
         removed = 0
         for place in filter(None, map(self._place, names)):
@@ -141,6 +183,7 @@ class Incoming:
         self._gathered: list[bytes] = []
         self._waiting = 0
         self._size = 0
+        self._begun = 0
         self._hash = hashlib.sha256()
         self._file: int | None = None
         self._over = False
@@ -163,21 +206,19 @@ class Incoming:
     async def finish(self) -> Blob:
         return await asyncio.to_thread(self._finish, self._gather())
 
-    def _gather(self) -> bytes:
-        data = b"".join(self._gathered)
-        self._gathered.clear()
-        self._waiting = 0
-        return data
+    def _gather(self) -> list[bytes]:
+        pieces, self._gathered, self._waiting = self._gathered, [], 0
+        return pieces
 
     # In threads from here
 
-    def _append(self, data: bytes) -> None:
+    def _append(self, pieces: list[bytes]) -> None:
         with self._turn, self._explained():
-            self._put(data)
+            self._put(pieces)
 
-    def _finish(self, data: bytes) -> Blob:
+    def _finish(self, pieces: list[bytes]) -> Blob:
         with self._turn, self._explained():
-            file = self._put(data)
+            file = self._put(pieces)
             if self._size:
                 # Else a power cut could leave a name that stands for other bytes, and keep the right ones out for good.
                 os.fdatasync(file)
@@ -196,16 +237,19 @@ class Incoming:
             except OSError:
                 pass  # what went wrong before is what the caller should hear; `sweep` tries again
 
-    def _put(self, data: bytes) -> int:
+    def _put(self, pieces: list[bytes]) -> int:
         if self._over:
             raise ValueError("this blob is finished or given up")
         if self._file is None:
             self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        self._hash.update(data)
-        self._size += len(data)
-        left = memoryview(data)
-        while left:
-            left = left[os.write(self._file, left) :]
+        for piece in pieces:
+            self._hash.update(piece)
+            self._size += len(piece)
+            _write(self._file, piece)
+        if self._size - self._begun >= BEHIND:
+            # Pages that are not on the disk yet are not dropped by this, but written.
+            os.posix_fadvise(self._file, self._begun, self._size - self._begun, os.POSIX_FADV_DONTNEED)
+            self._begun = self._size
         return self._file
 
     def _close(self) -> None:
@@ -232,6 +276,23 @@ class _Open:
 
     def __del__(self) -> None:
         os.close(self._file)
+
+
+def _write(file: int, data: bytes) -> None:
+    left = memoryview(data)
+    while left:
+        left = left[os.write(file, left) :]
+
+
+def _moved(incoming: Path, place: Path) -> None:
+    """Over what may be there already, which is the same."""
+    try:
+        incoming.rename(place)
+    except FileNotFoundError:
+        if not incoming.exists():  # the same content twice: the first took its place
+            return
+        place.parent.mkdir(mode=0o700, exist_ok=True)
+        incoming.rename(place)
 
 
 def _older(path: Path, age: float) -> bool:

@@ -26,6 +26,7 @@ from belljar.gateway.store.base import (
     ResponseRecord,
 )
 from belljar.gateway.store.connection import connect
+from belljar.gateway.store.recent import Recent
 from belljar.gateway.store.rows import (
     CONTAINER_FILES,
     CONTAINERS,
@@ -41,16 +42,6 @@ from belljar.gateway.store.schema import migrate
 from belljar.gateway.store.writer import Writer
 
 R = TypeVar("R", bound=msgspec.Struct)
-
-_CHAIN = f"""
-    WITH RECURSIVE turns (turn, before) AS (
-        SELECT n, previous_id FROM responses WHERE id = ? AND owner = ?
-        UNION
-        SELECT n, previous_id FROM turns CROSS JOIN responses ON id = before WHERE owner = ?
-    )
-    SELECT {RESPONSES.columns} FROM turns CROSS JOIN responses ON n = turn
-"""
-"""UNION, not UNION ALL: should a chain ever bite its own tail, it ends there."""
 
 # Whoever writes a key has read it some time before, and must not bring one back that was revoked since.
 _PUT_KEY = f"""
@@ -85,6 +76,7 @@ class SqliteRecords:
         self._reading.execute("PRAGMA query_only = ON")
         self._turn = threading.Lock()
         self._writer = Writer(writing, path)
+        self._recent = Recent()
 
     async def close(self) -> None:
         await asyncio.to_thread(self._writer.close)
@@ -94,23 +86,33 @@ class SqliteRecords:
     # Responses
 
     async def put_response(self, record: ResponseRecord) -> None:
-        await self._put(RESPONSES, record)
+        try:
+            await self._put(RESPONSES, record)
+        finally:
+            self._recent.drop(record.id)
 
     async def get_response(self, id: str, owner: str) -> ResponseRecord | None:
-        return self._one(RESPONSES, "WHERE id = ? AND owner = ?", id, owner)
+        return self._response(id, owner)
 
     async def delete_response(self, id: str, owner: str) -> bool:
-        return await self._run("DELETE FROM responses WHERE id = ? AND owner = ?", id, owner) > 0
+        try:
+            return await self._run("DELETE FROM responses WHERE id = ? AND owner = ?", id, owner) > 0
+        finally:
+            self._recent.drop(id)
 
     async def chain(self, id: str, owner: str) -> list[ResponseRecord]:
-        turns = {row[0]: RESPONSES.read(row) for row in self._rows(_CHAIN, id, owner, owner)}
-        found: list[ResponseRecord] = []
+        found: dict[str, ResponseRecord] = {}
         wanted: str | None = id
-        while wanted is not None and (turn := turns.pop(wanted, None)):
-            found.append(turn)
+        while wanted is not None and wanted not in found and (turn := self._response(wanted, owner)):
+            found[wanted] = turn
             wanted = turn.previous_id
-        found.reverse()
-        return found
+        return [*reversed(found.values())]
+
+    def _response(self, id: str, owner: str) -> ResponseRecord | None:
+        record = self._recent.get(id, owner)
+        if record is None and (record := self._one(RESPONSES, "WHERE id = ? AND owner = ?", id, owner)):
+            self._recent.add(record)
+        return record
 
     async def unfinished(self) -> list[ResponseRecord]:
         return self._all(RESPONSES, "WHERE status IN ('queued', 'in_progress') ORDER BY n")

@@ -1,0 +1,62 @@
+"""What is kept of the responses that were read last: not too much, nothing that may change, to nobody else."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec import structs
+
+from belljar.gateway.store.base import ResponseRecord
+from belljar.gateway.store.recent import Recent
+
+
+def record(id: str, *, size: int = 30, status: str = "completed") -> ResponseRecord:
+    return ResponseRecord(
+        id=id, owner="ann", created_at=1, status=status, input=b"", output=b"x" * (size - 2), body=b"{}"
+    )
+
+
+def kept(recent: Recent, *ids: str) -> list[str]:
+    return [id for id in ids if recent.get(id, "ann") is not None]
+
+
+def test_what_was_added_is_there_for_its_owner_alone() -> None:
+    recent, one = Recent(), record("resp_1")
+    recent.add(one)
+    assert recent.get("resp_1", "ann") is one
+    assert recent.get("resp_1", "ben") is None
+    assert recent.get("resp_2", "ann") is None
+
+
+def test_the_longest_unread_goes_first() -> None:
+    recent = Recent(most=100)
+    for id in ("a", "b", "c"):
+        recent.add(record(id))
+    assert recent.get("a", "ann")
+    recent.add(record("d"))
+    assert kept(recent, "a", "b", "c", "d") == ["a", "c", "d"]
+
+
+def test_one_that_is_larger_than_all_the_room_is_not_kept() -> None:
+    recent = Recent(most=100)
+    recent.add(record("small"))
+    recent.add(record("large", size=101))
+    assert kept(recent, "small", "large") == []
+    recent.add(record("next", size=100))
+    assert kept(recent, "next") == ["next"]
+
+
+@pytest.mark.parametrize("status", ["queued", "in_progress"])
+def test_what_may_change_is_not_kept(status: str) -> None:
+    recent = Recent()
+    recent.add(record("resp_1", status=status))
+    assert kept(recent, "resp_1") == []
+
+
+def test_what_is_dropped_leaves_its_room() -> None:
+    recent = Recent(most=100)
+    recent.add(record("a", size=60))
+    recent.drop("a")
+    recent.drop("a")
+    recent.add(record("b", size=60))
+    recent.add(structs.replace(record("c", size=40), status="failed"))
+    assert kept(recent, "a", "b", "c") == ["b", "c"]
