@@ -256,6 +256,8 @@ class Settings:
     """The database and the files of the gateway."""
     page: bool = _setting(True, _switch, flag="--no-page")
     """Serve the page at /."""
+    project: Path | None = field(default=None, metadata={"read": _or_none(_path)})
+    """A directory that the page may attach files from and, when its user agrees, save files into."""
     allowed_origins: tuple[str, ...] = _setting((), _origins)
     """Web pages elsewhere that may call from a browser, such as https://example.org."""
     largest_body: int = _setting(64 << 20, size)
@@ -384,13 +386,18 @@ class Settings:
         )
 
     def check_gateway(self) -> None:
-        """What only a gateway needs of its settings: sandboxes that this version has, and the keys of its upstreams."""
+        """What only a gateway needs of its settings: sandboxes of this version, a project, keys of its upstreams."""
         for name, what in (("sandbox_url", "a sandbox server"), ("sandbox_template", "Kubernetes")):
-            if self.code_interpreter and getattr(self, name) is not None:
+            if self.code_interpreter and (value := getattr(self, name)) is not None:
                 raise BadSettings(
-                    f"{name}: sandboxes from {what} are not available in this version "
+                    f"{name}: {value!r} cannot be used: sandboxes from {what} are not available in this version "
                     f"({self.origins.get(name, 'set in code')}); leave it out, and code runs in this host's own jail"
                 )
+        if self.project is not None and not self.project.is_dir():
+            raise BadSettings(
+                f"project: {str(self.project)!r} is not a directory ({self.origins.get('project', 'set in code')}); "
+                "name one that is there, or leave it out"
+            )
         for one in self.upstreams:
             if one.api_key_env is not None and one.api_key is None:
                 raise BadSettings(

@@ -48,7 +48,7 @@ def test_the_table(belljar: Command, file: Path) -> None:
 def test_the_same_as_data(belljar: Command, file: Path) -> None:
     ran = belljar("config", "--json", "--config", str(file))
     told = json.loads(ran.stdout)
-    assert (ran.returncode, told["file"]) == (0, str(file))
+    assert (ran.returncode, told["file"], told["problem"]) == (0, str(file), None)
     assert (told["settings"]["port"], told["origins"]["port"]) == (9000, str(file))
     assert (told["settings"]["host"], told["origins"]["host"]) == ("127.0.0.1", "default")
     assert told["settings"]["upstreams"][0]["api_key"] == "********"
@@ -76,7 +76,16 @@ def test_sound_settings(belljar: Command, file: Path) -> None:
             "providers.code_interpreter.settings.sandbox_url and "
             "providers.code_interpreter.settings.sandbox_template are both set ({file}); leave one of them out",
         ),
-        ("sandbox_url: http://x", "sandbox_url: sandboxes from a sandbox server are not available in this version"),
+        (
+            "sandbox_url: http://x",
+            "sandbox_url: 'http://x' cannot be used: sandboxes from a sandbox server are not available in this version "
+            "({file}); leave it out, and code runs in this host's own jail",
+        ),
+        (
+            "providers:\n  code_interpreter:\n    settings: {sandbox_template: python}",
+            "sandbox_template: 'python' cannot be used: sandboxes from Kubernetes are not available in this version "
+            "(providers.code_interpreter.settings.sandbox_template in {file}); leave it out",
+        ),
         (
             "upstreams: {x: {base_url: http://x, api_key_env: NOT_THERE}}",
             "upstreams.x.api_key_env: NOT_THERE is not set",
@@ -91,6 +100,18 @@ def test_settings_that_are_not(belljar: Command, file: Path, text: str, message:
         assert ran.stderr.startswith(f"belljar: error: {message.format(file=file)}")
     ran = belljar("config", "--check", "--json", "--config", str(file))
     assert (ran.returncode, json.loads(ran.stdout)["code"]) == (3, "bad_settings")
+
+
+def test_settings_that_no_gateway_can_have_are_shown_and_said_to_be_wrong(belljar: Command, file: Path) -> None:
+    file.write_text("sandbox_url: http://x:8080")
+    ran = belljar("config", "--config", str(file))
+    assert ran.returncode == 3
+    assert "sandbox_url           http://x:8080" in ran.stdout
+    assert ran.stderr.startswith("belljar: error: sandbox_url: 'http://x:8080' cannot be used")
+    ran = belljar("config", "--json", "--config", str(file))
+    told = json.loads(ran.stdout)
+    assert (ran.returncode, told["settings"]["sandbox_url"]) == (3, "http://x:8080")
+    assert told["problem"].startswith("sandbox_url: 'http://x:8080' cannot be used")
 
 
 def test_a_file_that_is_not_there(belljar: Command) -> None:

@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, cast
 
@@ -33,6 +33,8 @@ FLAGS = ("--max-sandboxes", str(SANDBOXES), "--warm", "2")
 AT_REST = {"busy": 0, "idle": 0, "warm": 2}
 SLEEP = "import time\nprint('on', flush=True)\ntime.sleep(600)"
 _PATIENCE = 60.0
+_STEP = 100
+"""Deeds between two words about how it goes."""
 
 
 class Users:
@@ -49,14 +51,16 @@ class Users:
         self.conversations: list[str] = []
         self._chains: list[str] = []
 
-    async def work(self, cells: int) -> None:
-        """Until so many cells were run in all."""
+    async def work(self, cells: int, tell: Callable[[], None] = lambda: None) -> None:
+        """Until so many cells were run in all; `tell` is called now and then."""
 
         async def keep_on() -> None:
             while self.cells < cells:
                 [deed] = random.choices(list(DEEDS), list(DEEDS.values()))
                 await deed(self)
                 self.deeds[deed.__name__] += 1
+                if self.deeds.total() % _STEP == 0:
+                    tell()
 
         async with asyncio.TaskGroup() as group:
             for _ in range(TOGETHER):
@@ -263,36 +267,44 @@ DEEDS: dict[Callable[[Users], Awaitable[None]], int] = {
 class Footprint:
     """What a gateway has of the machine, and of its own store."""
 
-    processes: tuple[tuple[str, int], ...]
+    processes: Counter[str]
     """By name; the jail's own, and the sandboxes kept ready, are always there."""
-    descriptors: tuple[tuple[str, int], ...]
-    cgroups: int
-    mounts: tuple[int, ...]
+    descriptors: Counter[str]
+    cgroups: Counter[str]
+    mounts: Counter[str]
     """Of this machine's root, and in each of the namespaces that the gateway has made."""
-    temporary: tuple[str, ...]
-    rows: tuple[tuple[str, int], ...]
-    incoming: tuple[str, ...]
+    temporary: Counter[str]
+    rows: Counter[str]
+    incoming: Counter[str]
     """Uploads that were never finished."""
 
-    def beside(self, other: Footprint) -> dict[str, tuple[object, object]]:
-        """What is not the same: in the other, and here."""
-        mine, theirs = asdict(self), asdict(other)
-        return {name: (theirs[name], mine[name]) for name in mine if theirs[name] != mine[name]}
+    def beside(self, other: Footprint) -> str:
+        """What is not the same, a line for each kind: how many there were in the other, and are here."""
+        lines = []
+        for kind in fields(self):
+            mine, theirs = getattr(self, kind.name), getattr(other, kind.name)
+            changed = [f"{name}: {theirs[name]} -> {mine[name]}" for name in sorted(mine | theirs)
+                       if mine[name] != theirs[name]]  # fmt: skip
+            lines += [f"{kind.name}: {', '.join(changed)}"] * bool(changed)
+        return "\n".join(lines)
 
 
 def footprint(house: House, temporary: Path) -> Footprint:
     pid = house.process.pid
     seen = traces.of(pid)
-    names = Counter(one.partition(" ")[2] for one in seen.processes)
     return Footprint(
-        processes=tuple(sorted(names.items())),
-        descriptors=tuple(sorted(_kinds(seen.descriptors).items())),
-        cgroups=len(seen.cgroups),
-        mounts=(seen.mounts, *sorted(_mounts(child) for child in traces.descendants(pid))),
-        temporary=tuple(sorted(os.listdir(temporary))),
-        rows=tuple(sorted(rows(house).items())),
-        incoming=tuple(os.listdir(house.state / "blobs" / "incoming")),
+        processes=Counter(one.partition(" ")[2] for one in seen.processes),
+        descriptors=_kinds(seen.descriptors),
+        cgroups=Counter({"all": len(seen.cgroups)}),
+        mounts=Counter({"here": seen.mounts}) + Counter(f"{_mounts(child)} in a namespace" for child in below(house)),
+        temporary=Counter(os.listdir(temporary)),
+        rows=Counter(rows(house)),
+        incoming=Counter(os.listdir(house.state / "blobs" / "incoming")),
     )
+
+
+def below(house: House) -> list[int]:
+    return traces.descendants(house.process.pid)
 
 
 def _kinds(descriptors: Iterable[tuple[str, int]]) -> Counter[str]:
@@ -369,9 +381,33 @@ def let_in(house: House, act: Callable[[Users], Awaitable[None]]) -> None:
     asyncio.run(main())
 
 
+@dataclass(frozen=True)
+class Watched:
+    """A gateway, and what it had before its users came."""
+
+    house: House
+    before: Footprint
+    temporary: Path
+
+    def check(self) -> None:
+        """All users are gone and have deleted what they made: it has what it had before them."""
+        after = settled(self.house, self.temporary, self.before)
+        left = after.beside(self.before)
+        if "processes" in left:
+            left += "".join(f"\n{pid}: {_command(pid)}" for pid in below(self.house))
+        assert after == self.before, f"left behind, were -> are:\n{left}"
+
+
+def _command(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")[:200]
+    except OSError:
+        return "gone"
+
+
 @contextmanager
-def leaving_nothing(home: Path) -> Iterator[House]:
-    """A gateway that has, once all its users are gone and have deleted what they made, what it had before them."""
+def leaving_nothing(home: Path) -> Iterator[Watched]:
+    """A gateway that has nothing left of its users, neither while it runs nor when it has ended."""
     temporary = home / "temporary"
     temporary.mkdir()
 
@@ -381,13 +417,12 @@ def leaving_nothing(home: Path) -> Iterator[House]:
 
     with House(home / "state", *FLAGS, environment={"TMPDIR": str(temporary)}) as house:
         let_in(house, warm_up)
-        before = settled(house, temporary)
-        yield house
-        after = settled(house, temporary, before)
-        assert after == before, after.beside(before)
-        below = traces.descendants(house.process.pid)
+        watched = Watched(house, settled(house, temporary), temporary)
+        yield watched
+        watched.check()
+        processes = below(house)
     assert house.process.returncode == 0
-    assert not [pid for pid in below if Path(f"/proc/{pid}").exists()]
+    assert not [pid for pid in processes if Path(f"/proc/{pid}").exists()]
     assert not traces.cgroups(house.process.pid)
     assert not os.listdir(temporary)
     assert not blobs_left(house)

@@ -51,12 +51,14 @@ class Scene:
 class House:
     """`belljar serve` on a free port; leaving it stops it and everything in it."""
 
-    def __init__(self, state: Path, *flags: str, environment: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, state: Path, *flags: str, environment: dict[str, str] | None = None, discover: bool = False
+    ) -> None:
         self._command = [
-            sys.executable, "-m", "belljar.cli", "serve", "--json", "--port", "0", "--no-discover",
-            "--state-dir", str(state), "--log-level", "warning", *flags,
+            sys.executable, "-m", "belljar.cli", "serve", "--json", "--port", "0", "--state-dir", str(state),
+            "--log-level", "warning", *([] if discover else ["--no-discover"]), *flags,
         ]  # fmt: skip
-        self._environment = {**os.environ, **(environment or {})}
+        self.environment = {**os.environ, **(environment or {})}
         self.state = state
         self.log = state.with_name(f"{state.name}.log")
         """All that it wrote to its standard error."""
@@ -65,15 +67,16 @@ class House:
         self.log.parent.mkdir(parents=True, exist_ok=True)
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                self._command, env=self._environment, stdout=subprocess.PIPE, stderr=log, text=True
+                self._command, env=self.environment, stdout=subprocess.PIPE, stderr=log, text=True
             )
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
-        told = json.loads(line or "{}")
-        if "url" not in told:
+        self.told = json.loads(line or "{}")
+        """What it said when it listened."""
+        if "url" not in self.told:
             self.process.communicate(timeout=30)
             raise AssertionError(f"the gateway did not start: {line}{self.log.read_text()}")
-        self.url = told["url"]
+        self.url = self.told["url"]
         return self
 
     @property
@@ -84,12 +87,16 @@ class House:
         """`belljar keys …`, as an operator calls it beside the gateway."""
         told = subprocess.run(
             [sys.executable, "-m", "belljar.cli", "keys", *command, "--json", "--state-dir", str(self.state)],
-            env=self._environment,
+            env=self.environment,
             check=True,
             capture_output=True,
             timeout=60,
         )
         return cast(dict[str, Any], json.loads(told.stdout))
+
+    def run(self) -> subprocess.CompletedProcess[str]:
+        """What becomes of a gateway that cannot start."""
+        return subprocess.run(self._command, env=self.environment, capture_output=True, text=True, timeout=60)
 
     def kill(self) -> None:
         """As the kernel would, in the middle of everything."""

@@ -86,6 +86,7 @@ def test_a_body_that_is_no_json_object(house: House, body: bytes) -> None:
     answer = httpx2.post(f"{house.base_url}/responses", content=body, headers={"content-type": "application/json"})
     assert answer.status_code == 400
     assert set(answer.json()["error"]) == {"message", "type", "param", "code"}
+    assert "truncated" not in answer.text or body
 
 
 MISSING = [
@@ -114,6 +115,20 @@ def test_what_is_not_there_is_a_404_that_names_it(house: House, method: str, pat
     error = answer.json()["error"]
     assert error["type"] == "invalid_request_error"
     assert word in error["message"]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_container_that_is_not_there_is_named_with_its_place(house: House, stream: bool) -> None:
+    tools = [{"type": "function", "name": "f"}, {"type": "code_interpreter", "container": "cntr_no"}]
+    answer = httpx2.post(f"{house.base_url}/responses", json={**GOOD, "tools": tools, "stream": stream}, timeout=30)
+    assert answer.status_code == 404
+    error = answer.json()["error"]
+    assert (error["message"], error["param"]) == ("Container with id 'cntr_no' not found.", "tools[1].container")
+
+
+@pytest.mark.parametrize("name", ["sim", "loop/sim", "loop%2Fsim"])
+def test_a_model_is_found_by_each_of_its_names(house: House, name: str) -> None:
+    assert httpx2.get(f"{house.base_url}/models/{name}").json()["id"] == "sim"
 
 
 def test_a_wrong_method_is_a_405_in_the_same_shape(house: House) -> None:

@@ -137,6 +137,21 @@ def test_a_mixed_turn_runs_the_code_and_hands_back_the_function(client: OpenAI, 
     assert replayed[4]["content"] == "cold"
 
 
+@pytest.mark.parametrize("name", ["code_interpreter", "get_weather"])
+def test_one_call_at_a_time_where_that_was_asked_for(client: OpenAI, scene: Scene, name: str) -> None:
+    given = {"code": "1 + 1"} if name == "code_interpreter" else {"city": "Rome"}
+    scene.play([call(name, **given), call("code_interpreter", code="2 + 2")], "done")
+    response = ask(client, parallel_tool_calls=False, tools=[*CODE, WEATHER])
+    kinds = [item.type for item in response.output]
+    if name == "get_weather":
+        assert kinds == ["function_call"]
+    else:
+        assert kinds == ["code_interpreter_call", "message"]
+        assert logs(response) == "2"
+        [called] = [message for message in messages(scene) if message.get("tool_calls")]
+        assert len(called["tool_calls"]) == 1
+
+
 def test_parallel_calls_run_one_after_the_other_in_one_container(client: OpenAI, scene: Scene) -> None:
     scene.play([call("code_interpreter", code="a = 1"), call("code_interpreter", code="a + 1")], "two")
     response = ask(client)

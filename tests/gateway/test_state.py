@@ -6,9 +6,11 @@ import json
 import sqlite3
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, cast
 
+import httpx2
 import openai
 import pytest
 from openai import OpenAI
@@ -183,15 +185,114 @@ def test_kill_minus_nine_leaves_nothing_running_and_nothing_half_written(own_hou
     with own_house as house, OpenAI(base_url=house.base_url, api_key="none", max_retries=0) as client:
         scene.play([call("code_interpreter", code="import time; time.sleep(600)")], "never")
         begun = ask(client, background=True)
-        while client.responses.retrieve(begun.id).status != "in_progress" and scene.left == 2:
-            time.sleep(0.02)
+        seen = [event.type for event in until_interpreting(client, begun.id)]
         house.kill()
     with own_house as house, OpenAI(base_url=house.base_url, api_key="none", max_retries=0) as client:
         lost = client.responses.retrieve(begun.id)
         assert lost.status == "failed"
         assert lost.error is not None
+        assert "stopped" in lost.error.message
+        again = resumed(client, begun.id)
+        assert [event["type"] for event in again[: len(seen)]] == seen
+        assert [event["type"] for event in again[-2:]] == ["error", "response.failed"]
+        assert again[-1]["response"]["status"] == "failed"
         scene.play([call("code_interpreter", code="'alive'")], "ok")
         assert logs(ask(client)) == "'alive'"
+
+
+def until_interpreting(client: OpenAI, id: str) -> list[Any]:
+    """The events of a background response until its code runs."""
+    seen: list[Any] = []
+    with client.responses.retrieve(id, stream=True) as stream:
+        for event in stream:
+            seen.append(event)
+            if event.type == "response.code_interpreter_call.interpreting":
+                break
+    return seen
+
+
+def resumed(client: OpenAI, id: str) -> list[dict[str, Any]]:
+    """All events of a background response, numbered without gaps; the SDK would raise at one that tells of an error."""
+    answer = httpx2.get(f"{client.base_url}responses/{id}?stream=true", timeout=60)
+    frames = [frame.partition("data: ")[2] for frame in answer.text.split("\n\n") if "data: " in frame]
+    assert frames.pop() == "[DONE]"
+    events = [json.loads(frame) for frame in frames]
+    assert [event["sequence_number"] for event in events] == list(range(len(events)))
+    return events
+
+
+def test_a_background_response_that_outlives_its_gateway_has_failed(own_house: House, scene: Scene) -> None:
+    """Told to stop, it waits a while; then what there is of it is kept."""
+    own_house.environment["BELLJAR_DRAIN"] = "1"
+    with own_house as house, OpenAI(base_url=house.base_url, api_key="none", max_retries=0) as client:
+        scene.play([call("code_interpreter", code="import time; time.sleep(600)")], "never")
+        begun = ask(client, background=True)
+        assert client.responses.retrieve(begun.id).status == "in_progress"
+        until_interpreting(client, begun.id)
+    with own_house as house, OpenAI(base_url=house.base_url, api_key="none", max_retries=0) as client:
+        ended = client.responses.retrieve(begun.id)
+        assert (ended.status, cell(ended).status) == ("failed", "incomplete")
+        assert ended.error is not None
+        assert "stopped" in ended.error.message
+        assert [event["type"] for event in resumed(client, begun.id)][-2:] == ["error", "response.failed"]
+
+
+def test_a_directory_has_one_gateway_and_the_commands_beside_it(own_house: House, scene: Scene) -> None:
+    with own_house as house, OpenAI(base_url=house.base_url, api_key="none", max_retries=0) as client:
+        scene.play([call("code_interpreter", code="import time; time.sleep(600)")], "never")
+        begun = ask(client, background=True)
+        until_interpreting(client, begun.id)
+        second = House(house.state).run()
+        assert (second.returncode, second.stdout.count("\n")) == (2, 1)
+        told = json.loads(second.stdout)
+        assert (told["output"], told["code"]) == ("error", "invalid_request")
+        for word in (str(house.state), f"process {house.process.pid} on ", "--state-dir"):
+            assert word in told["message"]
+        assert "Traceback" not in second.stderr
+        assert client.responses.retrieve(begun.id).status == "in_progress"
+        made = house.keys("add", "beside")
+        assert house.keys("revoke", made["id"])["revoked_at"]
+        assert client.responses.cancel(begun.id).status == "cancelled"
+
+
+@pytest.mark.parametrize("moment", ["at once", "while the model talks", "while code runs", "at its end"])
+def test_a_background_response_that_is_deleted_stays_so(
+    client: OpenAI, house: House, scene: Scene, moment: str
+) -> None:
+    gate = threading.Event()
+    code = "import time; time.sleep(600)" if moment == "while code runs" else "1"
+    scene.play(Reply(steps=["a ", gate, call("code_interpreter", code=code)]), "b")
+    if moment == "at once":  # with a model that no late request can confuse
+        begun = ask(client, "```python\nimport time; time.sleep(600)\n```", model="belljar", background=True)
+    else:
+        begun = ask(client, background=True)
+        stream = client.responses.retrieve(begun.id, stream=True)
+        next(event for event in stream if event.type == "response.output_text.delta")
+        if moment != "while the model talks":
+            gate.set()
+        if moment == "while code runs":
+            next(event for event in stream if event.type == "response.code_interpreter_call.interpreting")
+        elif moment == "at its end":
+            next(event for event in stream if event.type == "response.code_interpreter_call.completed")
+    client.responses.delete(begun.id)
+    gate.set()
+    assert ask(client, model="belljar", tools=[]).output_text
+    with pytest.raises(openai.NotFoundError):
+        client.responses.retrieve(begun.id)
+    rows = sqlite3.connect(f"file:{house.state / 'records.db'}?mode=ro", uri=True)
+    assert rows.execute("SELECT count(*) FROM responses WHERE id = ?", (begun.id,)).fetchone() == (0,)
+    assert rows.execute("SELECT count(*) FROM events WHERE response_id = ?", (begun.id,)).fetchone() == (0,)
+    rows.close()
+
+
+def test_cancelling_from_several_sides_at_once(client: OpenAI, scene: Scene) -> None:
+    scene.play([call("code_interpreter", code="import time; time.sleep(600)")], "never")
+    begun = ask(client, background=True)
+    until_interpreting(client, begun.id)
+    with ThreadPoolExecutor(8) as pool:
+        told = list(pool.map(lambda _: client.responses.cancel(begun.id), range(8)))
+    assert [one.status for one in told] == ["cancelled"] * 8
+    assert {cell(one).status for one in told} == {"incomplete"}
 
 
 def test_an_explicit_container_that_expired_is_refused_and_auto_heals_it(own_house: House, scene: Scene) -> None:

@@ -583,6 +583,71 @@ def test_the_log_tells_who_and_how_and_nothing_of_what(ada: Key, scene: Scene) -
         assert line["code_bytes"] == len(code)
 
 
+SECRET = "hunter2-qzx8"
+"""That code could have used at some server, were there a network."""
+PASSWORD = {"domain": "example.org", "name": "TOKEN", "value": SECRET}
+OFF = {"type": "disabled", "domain_secrets": [PASSWORD]}
+POLICIES: list[Any] = [
+    OFF,
+    {"type": "allowlist", "allowed_domains": ["example.org"], "domain_secrets": [PASSWORD]},
+    {"type": "allowlist", "domain_secrets": [PASSWORD]},
+    {"type": "allowlist", "allowed_domains": [], "domain_secrets": [PASSWORD]},
+    {"domain_secrets": [PASSWORD]},
+    {"type": "open", "domain_secrets": [PASSWORD]},
+    {"type": "disabled", "domain_secrets": SECRET},
+    {"type": "disabled", "domain_secrets": [SECRET]},
+    {"type": "disabled", "domain_secrets": {"value": SECRET}},
+    {"type": "disabled", "domain_secrets": [{"domain": 5, "name": "TOKEN", "value": SECRET}]},
+    {"type": "disabled", "domain_secrets": [{"value": SECRET}]},
+    {"type": "disabled", "domain_secrets": [{**PASSWORD, "value": [SECRET]}]},
+    {"type": "disabled", "domain_secrets": [{**PASSWORD, "value": {SECRET: SECRET}}]},
+    {"type": "disabled", "secrets": [PASSWORD]},
+    SECRET,
+    [PASSWORD],
+]
+
+
+def test_secrets_of_a_network_policy_are_never_said_again(ada: Key, scene: Scene) -> None:
+    heard: list[httpx2.Response] = []
+
+    def ask(method: str, path: str, body: Any = None) -> httpx2.Response:
+        heard.append(ada.ask(method, path, body))
+        return heard[-1]
+
+    for policy in POLICIES:
+        tools = interpreter({"type": "auto", "network_policy": policy})
+        ask("POST", "/containers", {"name": "c", "network_policy": policy})
+        for more in ({}, {"stream": True}, {"background": True}, {"store": False}):
+            scene.play([call("code_interpreter", code="1")], "ok")
+            answer = ask("POST", "/responses", {**ASK, "tools": tools, **more})
+            if answer.status_code == 200 and "background" in more:
+                with ada.client() as client:
+                    id = wait_for(client, answer.json()["id"], "completed").id
+                for path in ("", "?stream=true", "/input_items"):
+                    assert ask("GET", f"/responses/{id}{path}").status_code == 200
+        ask("POST", "/responses/input_tokens", {**ASK, "tools": tools})
+        ask("POST", "/chat/completions", {"model": "sim", "messages": [], "tools": tools})
+    ask("GET", "/containers")
+    assert {answer.status_code for answer in heard} == {200, 400}
+    [echoed] = heard[1].json()["tools"]
+    assert echoed["container"] == {"type": "auto", "network_policy": {"type": "disabled"}}
+    address = f"{ada.house.base_url}/responses".replace("http", "ws", 1)
+    with connect(address, additional_headers=ada.headers, open_timeout=20) as talk:
+        for policy in POLICIES:
+            scene.play("ok")
+            tools = interpreter({"type": "auto", "network_policy": policy})
+            talk.send(json.dumps({"type": "response.create", **ASK, "tools": tools}))
+            while json.loads(told := talk.recv(20))["type"] not in ("error", "response.completed"):
+                assert SECRET not in cast(str, told)
+            assert SECRET not in cast(str, told)
+    assert not [answer.text for answer in heard if SECRET in answer.text]
+    assert SECRET not in ada.house.log.read_text()
+    assert SECRET not in httpx2.get(f"{ada.house.url}/metrics").text
+    kept = b"".join(path.read_bytes() for path in ada.house.state.rglob("*") if path.is_file())
+    assert SECRET.encode() not in kept
+    assert SECRET not in json.dumps([one.json for one in scene.asked])
+
+
 def test_a_cell_whose_caller_left_is_written_down_too(ada: Key, scene: Scene) -> None:
     code = f"left = True\n{SLEEP}"
     with ada.client() as client:

@@ -356,16 +356,26 @@ def test_both_kinds_of_sandbox_from_two_layers(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("variable", "value", "message"),
     [
-        ("BELLJAR_SANDBOX_URL", "http://x", "^sandbox_url: sandboxes from a sandbox server are not available in this "),
-        ("BELLJAR_SANDBOX_TEMPLATE", "x", "^sandbox_template: sandboxes from Kubernetes are not available in this "),
+        ("BELLJAR_SANDBOX_URL", "http://x", "^sandbox_url: .http://x. cannot be used: sandboxes from .* server are"),
+        ("BELLJAR_SANDBOX_TEMPLATE", "x", "^sandbox_template: 'x' cannot be used: sandboxes from Kubernetes are"),
     ],
 )
 def test_sandboxes_that_come_later_are_never_the_jail(tmp_path: Path, variable: str, value: str, message: str) -> None:
     settings = load(tmp_path, **{variable: value})
-    with pytest.raises(BadSettings, match=message + rf"version \(environment variable {variable}\); leave it out"):
+    told = message + r" not available in this version "
+    with pytest.raises(BadSettings, match=told + rf"\(environment variable {variable}\); leave it out"):
         settings.check_gateway()
     load(tmp_path, **{variable: value}, BELLJAR_CODE_INTERPRETER="off").check_gateway()
     load(tmp_path).check_gateway()
+
+
+def test_a_project_must_be_a_directory(tmp_path: Path) -> None:
+    assert load(tmp_path).project is None
+    load(tmp_path, BELLJAR_PROJECT=str(tmp_path)).check_gateway()
+    missing = tmp_path / "missing"
+    told = rf"^project: '{missing}' is not a directory \(environment variable BELLJAR_PROJECT\); name one that is there"
+    with pytest.raises(BadSettings, match=told):
+        load(tmp_path, BELLJAR_PROJECT=str(missing)).check_gateway()
 
 
 # -- upstreams -------------------------------------------------------------------------------------------------------
@@ -568,6 +578,15 @@ def test_the_table_in_the_docs_is_complete_and_right(tmp_path: Path, monkeypatch
     assert dict(founding) == config._FOUNDING
     parts = re.findall(r"^\| (\w+(?:, \w+)*) \| .+ \| .+ \|$", page.read_text().split("## Upstreams")[1], re.M)
     assert {part for cell in parts for part in cell.split(", ")} - {"key"} == {*config._UPSTREAM}
+
+
+def test_the_clients_table_in_the_docs_is_complete_and_right() -> None:
+    page = Path(__file__).parents[2] / "docs/config.md"
+    rows = re.findall(r"^\| `api\.(\w+)` \| .+ \| (?:`(\S+)`)?.*\|$", page.read_text(), re.M)
+    assert [name for name, _ in rows] == list(config._API_READERS)
+    for name, default in rows:
+        expected = getattr(config.ApiSettings(), name)
+        assert expected is None or config._API_READERS[name](default) == expected, name
 
 
 def test_every_setting_has_a_reader() -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from belljar.cli import given
 from belljar.config import Settings, Shown, config_file
+from belljar.errors import BadSettings
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
@@ -44,13 +46,27 @@ def main(args: argparse.Namespace) -> int:
     if args.check:
         settings.check_gateway()
         print(json.dumps({"ok": True, "file": path and str(path)}) if args.json else f"sound: {path or 'no file'}")
-    elif args.json:
+        return 0
+    problem = _problem(settings)
+    if args.json:
         values = {one.name: one.value for one in settings.shown()}
         origins = {one.name: one.origin for one in settings.shown()}
-        print(json.dumps({"file": path and str(path), "settings": values, "origins": origins}, indent=2))
+        told = {"file": path and str(path), "settings": values, "origins": origins, "problem": problem}
+        print(json.dumps(told, indent=2))
     else:
         _print_table(settings)
-    return 0
+    if problem:
+        print(f"belljar: error: {problem}", file=sys.stderr)
+    return 3 if problem else 0
+
+
+def _problem(settings: Settings) -> str | None:
+    """Why no gateway could start with them."""
+    try:
+        settings.check_gateway()
+    except BadSettings as error:
+        return str(error)
+    return None
 
 
 def _print_table(settings: Settings) -> None:

@@ -27,6 +27,7 @@ _EXAMPLES = """\
 examples:
   belljar serve
   belljar serve --port 9000 --upstream vllm=http://127.0.0.1:8000/v1
+  belljar serve --project .            # the page may attach files from here, and save files here after asking
   belljar serve --host 0.0.0.0        # beyond this machine: make a key first, belljar keys add NAME
   belljar serve --config /etc/belljar.yaml --log-format json
 
@@ -67,6 +68,12 @@ def configure(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
     parser.add_argument("--max-sandboxes", metavar="N", help="sandboxes alive at once (256)")
     parser.add_argument("--warm", metavar="N", help="sandboxes kept ready (2)")
     parser.add_argument("--no-page", dest="page", action="store_const", const=False, help="serve no page at /")
+    parser.add_argument(
+        "--project",
+        type=os.path.abspath,
+        metavar="DIR",
+        help="let the page attach files from here and save files here, after asking",
+    )
     parser.add_argument("--log-level", metavar="LEVEL", help="debug, info, warning or error (info)")
     parser.add_argument("--log-format", metavar="FORMAT", help="text or json (text)")
     parser.add_argument("--json", action="store_true", help="one JSON line in place of the banner")
@@ -75,7 +82,7 @@ def configure(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
 
 _FLAGS = (
     "host", "port", "upstreams", "discover", "state_dir", "timeout", "isolation", "max_sandboxes", "warm", "page",
-    "log_level", "log_format",
+    "project", "log_level", "log_format",
 )  # fmt: skip
 
 

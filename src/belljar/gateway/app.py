@@ -6,20 +6,21 @@ import asyncio
 import contextlib
 import logging
 import os
+import secrets
 import signal
 import socket
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass, replace
-from ipaddress import ip_address
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self, cast
 
 import uvicorn
 
 from belljar.config import Settings, Upstream
-from belljar.errors import CannotConfine, InvalidRequest, Refused
+from belljar.dialects.deltas import Model
+from belljar.errors import BadSettings, CannotConfine, InvalidRequest, Refused
 from belljar.gateway.containers import Containers, Policy
 from belljar.gateway.engine.conversations import Conversations
 from belljar.gateway.engine.loop import Options as EngineOptions
@@ -35,10 +36,11 @@ from belljar.gateway.server.metrics import Metrics
 from belljar.gateway.server.options import Options as ServerOptions
 from belljar.gateway.server.options import Quota
 from belljar.gateway.server.ports import Services
+from belljar.gateway.store import lock
 from belljar.gateway.store.base import Blobs, Records
 from belljar.gateway.store.keys import Keyring
 from belljar.gateway.store.opening import open_store
-from belljar.gateway.upstream import builtin
+from belljar.gateway.upstream import builtin, itself
 from belljar.gateway.upstream.discovery import discover
 from belljar.gateway.upstream.models import Models
 from belljar.gateway.upstream.transport import Transport
@@ -61,9 +63,18 @@ _LISTS = 1.0
 _log = logging.getLogger("belljar.gateway")
 
 
-def build(settings: Settings, *, journal: Journal = lambda answered: None) -> Gateway:
-    """A gateway as the settings want it; entering it starts it. `journal` gets a line for each request."""
-    return Gateway(settings, journal)
+def build(
+    settings: Settings,
+    *,
+    journal: Journal = lambda answered: None,
+    model: Model | None = None,
+    private: bool = False,
+) -> Gateway:
+    """A gateway as the settings want it; entering it starts it. `journal` gets a line for each request.
+
+    `model` stands in for the built-in one. A `private` gateway has no door, so it asks nobody for a key.
+    """
+    return Gateway(settings, journal, model=model, private=private)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,9 +96,13 @@ class Gateway:
 
     app: GatewayApp
 
-    def __init__(self, settings: Settings, journal: Journal) -> None:
+    def __init__(
+        self, settings: Settings, journal: Journal, *, model: Model | None = None, private: bool = False
+    ) -> None:
         self._settings = settings
         self._journal = journal
+        self._model = model
+        self._private = private
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
@@ -108,9 +123,10 @@ class Gateway:
     async def _start(self) -> None:
         settings, stack = self._settings, self._stack
         settings.check_gateway()
+        stack.enter_context(lock.held(settings.state_dir))
         records, blobs = open_store(settings.state_dir)
         stack.push_async_callback(records.close)
-        keys = await self._keyring(records)
+        keys = None if self._private else await self._keyring(records)
         self._report = await self._examine()
         source = self._make_source()
         stack.push_async_callback(source.close)
@@ -120,10 +136,11 @@ class Gateway:
         policy = _policy(settings)
         containers = Containers(records, blobs, source, policy)
         stack.push_async_callback(containers.close)
-        self._upstreams = (*settings.upstreams, *await self._discover())
+        me = secrets.token_hex(8)
+        self._upstreams = tuple(itself.marked(one, me) for one in (*self._configured(), *await self._discover()))
         transport = Transport()
         stack.push_async_callback(transport.close)
-        self._models = Models(self._upstreams, transport)
+        self._models = Models(self._upstreams, transport, own=self._model)
         stack.push_async_callback(self._models.close)
         metrics = Metrics()
         metrics.sandboxes.ask("busy", how=lambda: containers.count_sandboxes()[0])
@@ -154,7 +171,8 @@ class Gateway:
             health=self,
             keys=keys,
         )
-        self.app = GatewayApp(services, _server_options(settings), metrics=metrics, journal=self._journal)
+        options = _server_options(settings)
+        self.app = GatewayApp(services, options, metrics=metrics, journal=self._journal, me=me)
         self._every(_SWEEP, containers.sweep)
         self._every(_CLEAN, lambda: _clean(records, blobs))
 
@@ -162,7 +180,7 @@ class Gateway:
         """None where nobody else can reach us and there has never been a key: the last one revoked opens no door."""
         made = await records.keys()
         good = sum(key.revoked_at is None for key in made)
-        if not good and not is_loopback(self._settings.host):
+        if not good and not itself.is_loopback(self._settings.host):
             raise InvalidRequest(
                 f"host: {self._settings.host} is open to others, and there is no key. Make one: belljar keys add NAME; "
                 "or listen to this machine only: --host 127.0.0.1",
@@ -180,9 +198,27 @@ class Gateway:
             raise CannotConfine(diagnosis.complaint(report))
         return report
 
+    def _configured(self) -> tuple[Upstream, ...]:
+        for one in self._settings.upstreams:
+            if self._leads_back(one):
+                raise BadSettings(
+                    f"upstreams.{one.name}.base_url: {one.base_url} is where this gateway listens "
+                    f"({self._settings.origins.get('upstreams', 'set in code')}), and it would ask itself; leave it out"
+                )
+        return self._settings.upstreams
+
     async def _discover(self) -> list[Upstream]:
+        """People set OPENAI_BASE_URL to this gateway for their clients, and then start it from the same shell."""
         settings = self._settings
-        return await discover(settings.provider_variables, settings.upstreams) if settings.discover else []
+        found = await discover(settings.provider_variables, settings.upstreams) if settings.discover else []
+        for one in filter(self._leads_back, found):
+            _log.warning(
+                "the environment says that %s is at %s, which is this gateway: left out", one.name, one.base_url
+            )
+        return [one for one in found if not self._leads_back(one)]
+
+    def _leads_back(self, upstream: Upstream) -> bool:
+        return not self._private and itself.leads_back(upstream.base_url, self._settings.host, self._settings.port)
 
     def _make_source(self) -> LocalSource | _Off:
         settings = self._settings
@@ -342,14 +378,6 @@ class _Off:
 # -- the door ----------------------------------------------------------------------------------------------------------
 
 
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach it."""
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
 def _shown(host: str) -> str:
     """The host of an address to click on."""
     if host in ("0.0.0.0", "::"):
@@ -398,4 +426,6 @@ def _server_options(settings: Settings) -> ServerOptions:
         quota=Quota(requests=settings.quota_requests, responses=settings.quota_responses, bytes=settings.quota_bytes),
         origins=frozenset(settings.allowed_origins),
         page=settings.page,
+        project=settings.project,
+        interpreter=settings.code_interpreter,
     )

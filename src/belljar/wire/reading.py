@@ -73,6 +73,8 @@ class _Metadata(Struct):
 
 def read_json(body: bytes) -> dict[str, Json]:
     """A body's object. Of a key given twice the last counts."""
+    if not body:
+        raise InvalidRequest('The request body is empty: send a JSON object, as in {"model": …}.')
     too_deep = InvalidRequest(f"The request body is nested too deep: at most {_DEEPEST} levels are read.")
     try:
         data = msgspec.json.decode(body)

@@ -286,6 +286,74 @@ def test_a_turn_is_finished_before_the_end(opened: Opened) -> None:
         assert heard(first)["error"]["code"] == "websocket_connection_limit_reached"
 
 
+def end(gateway: Gateway) -> None:
+    """As uvicorn does when it is told to stop."""
+    state = gateway.host.server.server_state
+    gateway.host.do(lambda: [connection.shutdown() for connection in list(state.connections)])
+
+
+def closed_as(socket: Connection) -> int:
+    with pytest.raises(ConnectionClosed) as closed:
+        socket.recv(PATIENCE)
+    assert closed.value.rcvd is not None
+    return closed.value.rcvd.code
+
+
+def test_a_server_that_ends_hangs_up(gateway: Gateway) -> None:
+    with opened_socket(gateway) as socket:
+        turn(socket)
+        end(gateway)
+        assert closed_as(socket) == 1012
+
+
+def test_a_server_that_ends_lets_the_turn_finish_and_begins_no_other(gateway: Gateway) -> None:
+    go, waits = asyncio.Event(), threading.Event()
+
+    async def slowly(request: CreateResponse, *rest: object) -> Any:
+        first, *others = saying(request, "x")
+        yield first
+        waits.set()
+        await go.wait()
+        for batch in others:
+            yield batch
+
+    gateway.rooms.engine.play = slowly
+    with opened_socket(gateway) as socket:
+        socket.send(json.dumps(CREATE))
+        socket.send(json.dumps(CREATE))
+        assert waits.wait(PATIENCE)
+        end(gateway)
+        gateway.host.do(go.set)
+        while heard(socket)["type"] != "response.completed":
+            pass
+        assert closed_as(socket) == 1012
+    assert len(gateway.rooms.engine.callers) == 1
+
+
+def test_a_turn_that_takes_too_long_to_finish_is_told(gateway: Gateway, caplog: pytest.LogCaptureFixture) -> None:
+    waits = threading.Event()
+
+    async def forever(request: CreateResponse, *rest: object) -> Any:
+        yield saying(request, "x")[0]
+        waits.set()
+        await asyncio.Event().wait()
+
+    gateway.rooms.engine.play = forever
+    with opened_socket(gateway) as socket:
+        socket.send(json.dumps(CREATE))
+        assert waits.wait(PATIENCE)
+        end(gateway)
+        gateway.ask("GET", "/healthz")  # by now it has heard
+        gateway.host.do(lambda: [task.cancel() for task in gateway.host.server.server_state.tasks])
+        while (told := heard(socket))["type"] != "error":
+            last = told
+        assert (told["status"], told["error"]["code"]) == (503, "shutting_down")
+        assert told["sequence_number"] == last["sequence_number"] + 1
+        assert closed_as(socket) == 1012
+    assert gateway.rooms.engine.stopped == ["cancelled"]
+    assert not caplog.records
+
+
 def test_quotas_hold_for_turns(opened: Opened) -> None:
     gateway = opened(quota=Quota(requests=2))
     with opened_socket(gateway) as socket:

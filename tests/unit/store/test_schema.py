@@ -91,3 +91,10 @@ def test_our_own(connection: sqlite3.Connection, path: Path) -> None:
 def test_processes_that_start_at_once_share_a_new_file(start: Children, tmp_path: Path) -> None:
     told, _ = start(OPEN, tmp_path).communicate()
     assert told == "[0, 0, 0, 0]\n"
+
+
+def test_containers_of_the_first_version_are_taken_over(connection: sqlite3.Connection, path: Path) -> None:
+    migrate(connection, path, MIGRATIONS[:1])
+    connection.execute("INSERT INTO containers VALUES (1, 'cntr_1', 'me', 'a', 1, 1, '1g', 20, 0, '', '[]', 0, 0)")
+    migrate(connection, path)
+    assert connection.execute("SELECT id, hosted FROM containers").fetchall() == [("cntr_1", b"")]

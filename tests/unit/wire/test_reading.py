@@ -49,7 +49,7 @@ def test_an_object_is_read() -> None:
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        (b"", "not valid JSON"),
+        (b"", "is empty"),
         (b"{", "not valid JSON"),
         (b"{} {}", "not valid JSON"),
         (b"\xef\xbb\xbf{}", "not valid JSON"),

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Literal
 
 from belljar.gateway.engine.loop import Run
 from belljar.gateway.store.base import Records
 from belljar.wire.codec import sse
 from belljar.wire.events import Event
+
+_log = logging.getLogger("belljar.engine")
 
 
 class _Job:
@@ -19,6 +24,8 @@ class _Job:
         self.owner = owner
         self.frames: list[bytes] = []
         self.over = False
+        self.ended: Literal["cancelled", "stopped"] | None = None
+        """By whom, where it is not left to its own end."""
         self.task: asyncio.Task[None] | None = None
         self._news = asyncio.Event()
 
@@ -27,6 +34,12 @@ class _Job:
         self.frames += [sse(event) for event in events]
         self.wake()
         return list(enumerate(self.frames[first:], first))
+
+    def end(self, how: Literal["cancelled", "stopped"]) -> None:
+        """Once: a second time would interrupt the keeping of what there is."""
+        if self.ended is None and self.task is not None:
+            self.ended = how
+            self.task.cancel()
 
     def wake(self) -> None:
         self._news.set()
@@ -49,11 +62,17 @@ class Background:
 
     async def _work(self, job: _Job) -> None:
         try:
-            async for batch in job.run.events():
-                await self._records.add_events(job.run.id, job.tell(batch))
+            async with aclosing(job.run.events()) as events:
+                async for batch in events:
+                    await self._records.add_events(job.run.id, job.tell(batch))
         except asyncio.CancelledError:
-            await job.run.cancel()
+            if job.ended == "cancelled":
+                await job.run.cancel()
+            else:
+                await self._records.add_events(job.run.id, job.tell(await job.run.stop()))
             raise
+        except Exception:  # noqa: BLE001 - the last door of a background task
+            _log.exception("response %s broke and could not be kept", job.run.id)
         finally:
             job.over = True
             job.wake()
@@ -68,7 +87,7 @@ class Background:
         job = self._jobs.get(id)
         if job is None or job.task is None:
             return False
-        job.task.cancel()
+        job.end("cancelled")
         await asyncio.wait({job.task})
         return True
 
@@ -89,11 +108,10 @@ class Background:
                 await job.news()
 
     async def close(self, patience: float) -> None:
-        """Let runs finish for a while, then call them off."""
+        """Let runs finish for a while; those that do not have failed."""
         tasks = [job.task for job in self._jobs.values() if job.task is not None]
         if tasks:
-            _, late = await asyncio.wait(tasks, timeout=patience)
-            for task in late:
-                task.cancel()
-            if late:
-                await asyncio.wait(late)
+            await asyncio.wait(tasks, timeout=patience)
+            for job in self._jobs.values():
+                job.end("stopped")
+            await asyncio.wait(tasks)

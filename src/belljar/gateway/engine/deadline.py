@@ -51,8 +51,8 @@ class Deadline:
 
     def _fault(self) -> DeadlinePassed:
         return DeadlinePassed(
-            f"The response took longer than {self._limit:g} seconds; ask for less at once, use background mode, or have"
-            " the operator raise `deadline`."
+            f"The response took longer than {self._limit:g} seconds; ask for less at once, or have the operator raise"
+            " `deadline`."
         )
 
     def _pass(self) -> None:

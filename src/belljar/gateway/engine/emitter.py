@@ -418,6 +418,10 @@ class Emitter:
 
     def _begin_call(self, begun: deltas.CallBegun) -> None:
         self._close_speech(last=False)
+        if not self._start.parallel_tool_calls and (self._calls or self.cells or self.called):
+            # One at a time was asked for, and not every model heeds it. It may call again when it has the answer.
+            self._calls[begun.index] = None
+            return
         if self._ours(begun.name) and not begun.custom:
             if self.calls_left is not None:
                 if self.calls_left <= 0:

@@ -42,7 +42,8 @@ class Engine:
         """A response in the background: its first snapshot. The faults that can be known now are raised now."""
         run = Run(self._rooms, request, caller)
         await run.check()
-        kept = snapshots.record(run.started, caller.owner, own=(), output=(), container_id=None)
+        begun = structs.replace(run.started, status="in_progress")  # by the time that anybody asks
+        kept = snapshots.record(begun, caller.owner, own=(), output=(), container_id=None)
         await self._records.put_response(kept)
         self._background.start(run, caller.owner)
         return run.started
@@ -133,7 +134,10 @@ class Engine:
         """After a crash: responses that nobody works on any more have failed, and say so."""
         lost = await self._records.unfinished()
         for record in lost:
-            await self._give_up(record, "failed")
+            given_up = await self._give_up(record, "failed")
+            told = await self._records.get_events(record.id, -1)
+            first = told[-1][0] + 1 if told else 0
+            await self._records.add_events(record.id, list(enumerate(snapshots.cut_off(given_up, first), first)))
         return len(lost)
 
     async def close(self, patience: float = 0.0) -> None:
@@ -143,7 +147,7 @@ class Engine:
         body = msgspec.json.decode(record.body)
         body["status"] = status
         if status == "failed":
-            body["error"] = ResponseError(code="server_error", message="The gateway was stopped before it was done.")
+            body["error"] = ResponseError(code="server_error", message=snapshots.STOPPED)
         given_up = structs.replace(record, status=status, body=encode(body))
         await self._records.put_response(given_up)
         return given_up

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 import msgspec
 from msgspec import UNSET, structs
 
 from belljar.gateway.store.base import ResponseRecord
-from belljar.wire.codec import encode
-from belljar.wire.items import InputItem, OutputItem
+from belljar.wire.codec import encode, sse
+from belljar.wire.events import ErrorDetail, ErrorEvent, Failed
+from belljar.wire.items import InputItem, Json, OutputItem
 from belljar.wire.requests import CreateResponse
 from belljar.wire.responses import ConversationRef, Reasoner, Response, Status
+from belljar.wire.tools import AutoContainer, CodeInterpreterTool, HostedTool, NetworkPolicy, Tool
 
+STOPPED = "The gateway was stopped before it was done."
+"""Why a response failed that outlived the process it ran in."""
+_SECRETS = frozenset({"authorization", "domain_secrets", "headers"})
+"""Keys of vendors' own tools that hold passwords to somebody else's servers."""
 _WITH_STATUS = frozenset(
     {"message", "function_call", "function_call_output", "custom_tool_call", "custom_tool_call_output"}
 )
@@ -42,12 +49,29 @@ def first(request: CreateResponse, id: str, now: int) -> Response:
         top_p=1.0 if request.top_p is None else request.top_p,
         text=request.text,
         tool_choice=request.tool_choice,
-        tools=request.tools,
+        tools=tuple(map(shown, request.tools)),
         top_logprobs=request.top_logprobs,
         truncation=request.truncation,
         user=request.user,
         metadata=request.metadata,
     )
+
+
+def shown(tool: Tool) -> Tool:
+    """A tool as it is told back and kept: without what opens other doors."""
+    match tool:
+        case HostedTool():
+            return HostedTool(cast(dict[str, Json], _scrubbed(tool.data)))
+        case CodeInterpreterTool(container=AutoContainer(network_policy=NetworkPolicy() as policy) as container):
+            policy = structs.replace(policy, domain_secrets=UNSET)
+            return structs.replace(tool, container=structs.replace(container, network_policy=policy))
+    return tool
+
+
+def _scrubbed(data: Json) -> Json:
+    if isinstance(data, dict):
+        return {name: _scrubbed(value) for name, value in data.items() if name not in _SECRETS}
+    return [_scrubbed(value) for value in data] if isinstance(data, list) else data
 
 
 def record(
@@ -73,6 +97,16 @@ def record(
         output=encode(output),
         body=encode(structs.replace(response, output=())),
     )
+
+
+def cut_off(kept: ResponseRecord, number: int) -> list[bytes]:
+    """The last frames of a stream whose process was killed, from this number on."""
+    response = cast(Response, msgspec.Raw(told(kept, frozenset())))  # it is in its JSON form already
+    detail = ErrorDetail(type="server_error", code="server_error", message=STOPPED)
+    return [
+        sse(ErrorEvent(sequence_number=number, error=detail)),
+        sse(Failed(sequence_number=number + 1, response=response)),
+    ]
 
 
 def told(kept: ResponseRecord, include: frozenset[str]) -> bytes:

@@ -10,7 +10,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext
 
 from belljar.errors import BelljarError, Unauthenticated
 from belljar.gateway.engine.caller import Caller
-from belljar.gateway.server import auth, clients
+from belljar.gateway.server import auth, clients, page
 from belljar.gateway.server.chat import ChatRoutes
 from belljar.gateway.server.containers import ContainerRoutes
 from belljar.gateway.server.conversations import ConversationRoutes
@@ -23,12 +23,12 @@ from belljar.gateway.server.metrics import Metrics
 from belljar.gateway.server.models import ModelRoutes
 from belljar.gateway.server.options import Options
 from belljar.gateway.server.origin import Origins, preflight
-from belljar.gateway.server.page import PageRoutes
 from belljar.gateway.server.ports import Services
 from belljar.gateway.server.quota import Quotas
 from belljar.gateway.server.responses import ResponseRoutes
 from belljar.gateway.server.routing import Found, Missed, Router
 from belljar.gateway.server.socket import ResponseSocket
+from belljar.gateway.upstream import itself
 from belljar.wire import faults
 from belljar.wire.faults import Fault
 
@@ -36,6 +36,7 @@ Life = Callable[[], AbstractAsyncContextManager[object]]
 
 _UNMATCHED = "unmatched"
 _SHOWN = 200
+_FROM = itself.HEADER.encode()
 _log = logging.getLogger("belljar.server")
 
 
@@ -51,13 +52,16 @@ class GatewayApp:
         journal: Journal = lambda answered: None,
         life: Life = nullcontext,
         clock: Callable[[], float] = time.monotonic,
+        me: str = "",
     ) -> None:
+        """`me` is the mark on what this gateway asks of its models."""
         self._options = options = options or Options()
         self._keys = services.keys
         metrics = metrics or Metrics()
         self._ledger = Ledger(metrics, journal)
         self._in_flight = metrics.in_flight
         self._life = life
+        self._me = me.encode()
         self._origins = Origins(options.origins)
         self._quotas = quotas = Quotas(options.quota, services.records, clock, services.engine.in_background)
         self._router = Router(
@@ -69,7 +73,7 @@ class GatewayApp:
                 *Files(services.records, services.blobs, quotas, options).routes(),
                 *ModelRoutes(services.models).routes(),
                 *HealthRoutes(services.health, metrics).routes(),
-                *(PageRoutes(services).routes() if options.page else ()),
+                *(page.routes(services, quotas, options) if options.page else ()),
             ]
         )
         self._socket = ResponseSocket(services.engine, quotas, self._ledger, options)
@@ -117,6 +121,8 @@ class GatewayApp:
         if isinstance(found, Missed):
             await self._miss(request, found.allowed)
             return
+        if self._me and request.headers.get(_FROM) == self._me:
+            raise Refusal(_loop())
         request.params = found.params
         if not found.route.open:
             owner = await self._owner(request)
@@ -165,6 +171,9 @@ class GatewayApp:
             await request.refuse(faults.of(error), _challenge(error))
         except Refusal as refusal:
             await request.refuse(refusal.fault, refusal.headers)
+        except Exception:  # noqa: BLE001 - the last door: logged, and the caller learns nothing of our insides
+            _log.exception("request %s broke", request.id)
+            await request.refuse(faults.unexpected(request.id))
         else:
             await self._socket.serve(caller, receive, send, check=lambda: self._owner(request))
 
@@ -196,6 +205,17 @@ def _before_accepting(send: Send) -> Send:
         await send({**message, "type": f"websocket.{message['type']}"})
 
     return renamed
+
+
+def _loop() -> Fault:
+    return Fault(
+        status=508,
+        type="server_error",
+        code="upstream_loop",
+        message="This gateway was asked by itself: the address of this upstream leads back to it. Change the "
+        "upstream's base_url, or the OPENAI_BASE_URL with which the gateway was started.",
+        retryable=False,
+    )
 
 
 def _challenge(error: BelljarError) -> Headers:

@@ -27,7 +27,7 @@ class ModelRoutes:
     async def get(self, request: Request) -> None:
         id = request.params["id"]
         for info in await self._models.list():
-            if info.id == id:
+            if id in (info.id, f"{info.owned_by}/{info.id}"):
                 return await request.reply(200, encode(objects.model(info)))
         raise Refusal(
             Fault(

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from typing import Any
 
+import httptools
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
+from belljar.gateway.server import handshake
+from belljar.gateway.server.http import Headers, Message
+from belljar.gateway.server.socket import STOPPING
 from belljar.wire import ids
 from belljar.wire.faults import Fault, body
 
@@ -24,6 +30,10 @@ class Protocol(HttpToolsProtocol):
 
     _head = 0
     _late: asyncio.TimerHandle | None = None
+    _data = b""
+    """What is being read."""
+    _unwanted = False
+    """The request offers to go on in a protocol that we do not speak."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -49,13 +59,55 @@ class Protocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._expect_no_more()
-        super().on_headers_complete()
+        self._unwanted = self.parser.should_upgrade() and not self._should_upgrade()
+        if not self._unwanted:
+            super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        if not self._unwanted:
+            super().on_message_complete()
+
+    def handle_websocket_upgrade(self) -> None:
+        headers = b"".join(b"%b: %b\r\n" % header for header in self.scope["headers"])
+        fault = handshake.fault(b"GET %b HTTP/1.1\r\n%b\r\n" % (self.url, headers))
+        if fault is None:
+            super().handle_websocket_upgrade()
+        else:
+            self._refuse(fault, handshake.VERSION)
+
+    # -- upgrades -----------------------------------------------------------------------------------------------------
+
+    def data_received(self, data: bytes) -> None:
+        self._data = data
+        super().data_received(data)
+        self._data = b""
+
+    def _should_upgrade(self) -> bool:
+        return super()._should_upgrade() and self.parser.get_method() == b"GET"
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """Some clients offer HTTP/2 with every request. The parser stops at their heads and takes no body for one.
+
+        So another one reads the request, without the offer.
+        """
+        stopped = sys.exception()
+        assert isinstance(stopped, httptools.HttpParserUpgrade)
+        if self.parser.get_method() == b"CONNECT":
+            self._refuse(_bad(405, "Not allowed to CONNECT. This is no proxy: ask for a path, such as /v1/models."))
+            return
+        line = b"%b %b HTTP/%b\r\n" % (self.parser.get_method(), self.url, self.parser.get_http_version().encode())
+        headers = b"".join(b"%b: %b\r\n" % header for header in self.headers if header[0] != b"upgrade")
+        self.parser = httptools.HttpRequestParser(self)
+        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
+        self._unwanted = False
+        self.data_received(b"%b%b\r\n%b" % (line, headers, self._data[stopped.args[0] :]))
 
     def send_400_response(self, msg: str) -> None:
         if self._head > _LARGEST_HEAD:
-            self._refuse(431, f"The request's address and headers are larger than {_LARGEST_HEAD} bytes. Send less.")
+            message = f"The request's address and headers are larger than {_LARGEST_HEAD} bytes. Send less."
+            self._refuse(_bad(431, message))
         else:
-            self._refuse(400, "This is not a valid HTTP request.")
+            self._refuse(_bad(400, "This is not a valid HTTP request."))
 
     def _measure(self, size: int) -> None:
         self._head += size
@@ -72,25 +124,45 @@ class Protocol(HttpToolsProtocol):
 
     def _give_up(self) -> None:
         self._late = None
-        self._refuse(408, f"The request's headers did not come within {_HEAD_PATIENCE:g} seconds.")
+        self._refuse(_bad(408, f"The request's headers did not come within {_HEAD_PATIENCE:g} seconds."))
 
-    def _refuse(self, status: int, message: str) -> None:
+    def _refuse(self, fault: Fault, headers: Headers = ()) -> None:
         cycle: RequestResponseCycle | None = self.cycle
         if cycle is not None and not cycle.response_complete and not cycle.more_body:
             cycle.keep_alive = False  # What came before this is still being answered.
             return
         if cycle is None or cycle.response_complete or not cycle.response_started:
-            data = body(Fault(status=status, type="invalid_request_error", message=message))
+            data = body(fault)
             told = [
                 *self.server_state.default_headers,
+                *headers,
                 (b"content-type", b"application/json"),
                 (b"content-length", b"%d" % len(data)),
                 (b"x-request-id", ids.new_request().encode()),
                 (b"connection", b"close"),
             ]
             head = b"".join(b"%b: %b\r\n" % header for header in told)
-            self.transport.write(b"%b%b\r\n%b" % (STATUS_LINE[status], head, data))
+            self.transport.write(b"%b%b\r\n%b" % (STATUS_LINE[fault.status], head, data))
         self.transport.close()
+
+
+class SocketProtocol(WebSocketsSansIOProtocol):
+    """uvicorn's, which cuts off what runs when the server ends, and logs that a refused handshake was forgotten."""
+
+    def shutdown(self) -> None:
+        if self.handshake_complete and not self.close_sent:
+            self.queue.put_nowait(STOPPING)  # type: ignore[arg-type]
+        else:
+            super().shutdown()
+
+    async def send(self, message: Message) -> None:  # type: ignore[override]
+        await super().send(message)  # type: ignore[arg-type]
+        if message["type"] == "websocket.http.response.body" and not message.get("more_body", False):
+            self.handshake_complete = True
+
+
+def _bad(status: int, message: str) -> Fault:
+    return Fault(status=status, type="invalid_request_error", message=message)
 
 
 def config(
@@ -103,7 +175,7 @@ def config(
         port=port,
         http=Protocol,
         loop="uvloop",
-        ws="websockets-sansio",
+        ws=SocketProtocol,
         ws_max_size=largest_body,
         ws_per_message_deflate=False,
         lifespan="on",

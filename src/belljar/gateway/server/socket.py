@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from belljar.errors import BelljarError, InvalidRequest
 from belljar.gateway.engine.caller import Caller
-from belljar.gateway.server.http import Gone, Receive, Send
+from belljar.gateway.server.http import Gone, Message, Receive, Send, stopping
 from belljar.gateway.server.ledger import GONE, Ledger
 from belljar.gateway.server.options import Options
 from belljar.gateway.server.ports import Engine
@@ -29,8 +29,12 @@ from belljar.wire.requests import CreateResponse
 Check: TypeAlias = Callable[[], Awaitable[object]]
 """Whether the caller may still call: raises where not."""
 
+STOPPING: Message = {"type": "belljar.stopping"}
+"""Among the messages of a connection: the server ends. The turn that runs may finish, and none begins."""
 _MOST_WAITING = 16
 _LARGEST_MEMORY = 64 << 20
+_NORMAL, _RESTART = 1000, 1012
+"""Why a connection is closed, in the words of RFC 6455."""
 _log = logging.getLogger("belljar.server")
 
 
@@ -108,7 +112,8 @@ class _Session:
         self._receive = receive
         self._send = send
         self._check = check
-        self._waiting: asyncio.Queue[str | None] = asyncio.Queue()
+        self._waiting: asyncio.Queue[Message] = asyncio.Queue()
+        self._stopping = False
         self._memory: dict[str, ResponseRecord] = {}
         """Responses of this connection that are not stored."""
 
@@ -116,21 +121,25 @@ class _Session:
         loop = asyncio.get_running_loop()
         ends = loop.time() + life
         with Tether(self._listen, after=0):
-            while loop.time() < ends:
+            while loop.time() < ends and not self._stopping:
                 try:
                     async with asyncio.timeout_at(ends):
-                        text = await self._waiting.get()
+                        message = await self._waiting.get()
                 except TimeoutError:
                     break
-                await self._turn(text)
-            await self._tell(_over(life))
-            await self._hang_up()
+                if message is not STOPPING:
+                    await self._turn(message.get("text"))
+            if not self._stopping:
+                await self._tell(_over(life))
+            await self._hang_up(_RESTART if self._stopping else _NORMAL)
 
     async def _listen(self) -> None:
         """Returns when the client has gone."""
         while (message := await self._receive())["type"] != "websocket.disconnect":
-            if self._waiting.qsize() < _MOST_WAITING:
-                self._waiting.put_nowait(message.get("text"))
+            if message is STOPPING:
+                self._stopping = True
+            if self._stopping or self._waiting.qsize() < _MOST_WAITING:
+                self._waiting.put_nowait(message)
             else:
                 await self._tell(_too_many())
 
@@ -163,6 +172,10 @@ class _Session:
             fault = faults.of(error)
         except Gone:
             raise
+        except asyncio.CancelledError:
+            if not self._stopping:
+                raise
+            fault = stopping()  # it took longer than the server may; the task ends soon, either way
         except Exception:  # noqa: BLE001 - the last door: logged, and the caller learns nothing of our insides
             _log.exception("request %s broke", caller.request_id)
             fault = faults.unexpected(caller.request_id)
@@ -190,9 +203,9 @@ class _Session:
             told["sequence_number"] = after.sequence_number + 1
         await self._say(encode(told), lane)
 
-    async def _hang_up(self) -> None:
+    async def _hang_up(self, code: int) -> None:
         try:
-            await self._send({"type": "websocket.close", "code": 1000})
+            await self._send({"type": "websocket.close", "code": code})
         except OSError:
             raise Gone from None
 

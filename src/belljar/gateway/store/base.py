@@ -60,6 +60,8 @@ class ContainerRecord(Struct, frozen=True, kw_only=True):
     cells: int = 0
     """Cells run so far: above 0, a lost sandbox means lost variables."""
     deleted: bool = False
+    hosted: bytes = b""
+    """What is known of the container that a provider has for it, where that runs the code."""
 
 
 class ContainerFileRecord(Struct, frozen=True, kw_only=True):
@@ -204,7 +206,9 @@ class Records(Protocol):
 class BlobWriter(Protocol):
     """A blob that is coming in. Nothing is visible until `finish`; leaving the context without it removes the bytes."""
 
-    async def write(self, data: bytes) -> None: ...
+    async def write(self, data: bytes) -> None:
+        """The next piece, however small: gathering them is not the caller's business."""
+
     async def finish(self) -> Blob: ...
     async def __aenter__(self) -> BlobWriter: ...
     async def __aexit__(self, *error: object) -> None: ...
@@ -231,6 +235,10 @@ class Blobs(Protocol):
 
     async def adopt(self, chunks: AsyncIterator[bytes]) -> Blob:
         """All that the chunks hold, as a blob."""
+        ...
+
+    async def keep(self, contents: Sequence[bytes]) -> list[Blob]:
+        """Each of these, which are small and many."""
         ...
 
     async def remove_unused(self, records: Records, names: Iterable[str]) -> int:

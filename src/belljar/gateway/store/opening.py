@@ -14,6 +14,13 @@ from belljar.gateway.store.sqlite import SqliteRecords
 
 def open_store(directory: Path) -> tuple[SqliteRecords, DirectoryBlobs]:
     """Open it, or make it where there is none; several processes may have it open."""
+    prepare(directory)
+    blobs = DirectoryBlobs(directory / "blobs")
+    return SqliteRecords(directory / "records.db"), blobs
+
+
+def prepare(directory: Path) -> None:
+    """Make the directory where there is none; refuse one that others could change."""
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = directory.stat()
@@ -24,5 +31,3 @@ def open_store(directory: Path) -> tuple[SqliteRecords, DirectoryBlobs]:
         raise BadSettings(f"{directory} can be written by anybody on this machine; run: chmod o-w {directory}")
     if found.st_uid not in (0, os.geteuid()):
         raise BadSettings(f"{directory} belongs to another user, who could change what is in it; use one of your own")
-    blobs = DirectoryBlobs(directory / "blobs")
-    return SqliteRecords(directory / "records.db"), blobs

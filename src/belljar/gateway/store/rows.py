@@ -106,6 +106,7 @@ def _container(row: Row) -> ContainerRecord:
         requirements=_requirements(row[9]),
         cells=row[10],
         deleted=bool(row[11]),
+        hosted=row[12],
     )
 
 

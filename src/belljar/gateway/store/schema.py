@@ -117,6 +117,7 @@ MIGRATIONS: Sequence[str] = (
         value BLOB NOT NULL
     ) WITHOUT ROWID;
     """,
+    "ALTER TABLE containers ADD COLUMN hosted BLOB NOT NULL DEFAULT x'';",
 )
 
 

@@ -164,7 +164,7 @@ class Models:
             f"The requested model '{shown}' does not exist."
             + (f" Did you mean {_either(near)}?" if near else "")
             + f" Known models: {', '.join(ids[:_NAMED])}{more}."
-            + "".join(f" No list from {shelf.trouble}." for shelf in self._shelves.values() if shelf.trouble)
+            + "".join(f" No list from {_ended(shelf.trouble)}" for shelf in self._shelves.values() if shelf.trouble)
         )
 
     # -- refreshing
@@ -240,6 +240,10 @@ class _Shelf:
 
 def _pattern(patterns: Iterable[str]) -> re.Pattern[str]:
     return re.compile("|".join(".*".join(map(re.escape, one.split("*"))) for one in patterns), re.DOTALL)
+
+
+def _ended(sentence: str) -> str:
+    return sentence if sentence.endswith("?") else f"{sentence}."
 
 
 def _either(names: Sequence[str]) -> str:
