@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from statistics import median
-from time import perf_counter
+from time import process_time
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
@@ -68,19 +68,23 @@ def parse(lines: list[bytes]) -> None:
         msgspec.json.decode(line)
 
 
-def seconds(run: Callable[[], object], samples: int) -> float:
-    """The median of some runs, without the collector's pauses."""
-    found = []
+def seconds(runs: Sequence[Callable[[], object]], samples: int) -> list[float]:
+    """The median of each, in time of the processor and without the collector's pauses.
+
+    They take turns, so that what else goes on at the machine falls on all alike.
+    """
+    found: list[list[float]] = [[] for _ in runs]
     gc.disable()
     try:
         for _ in range(samples):
-            began = perf_counter()
-            run()
-            found.append(perf_counter() - began)
-            gc.collect()
+            for run, taken in zip(runs, found, strict=True):
+                began = process_time()
+                run()
+                taken.append(process_time() - began)
+                gc.collect()
     finally:
         gc.enable()
-    return median(found)
+    return list(map(median, found))
 
 
 def measure(name: str, kind: str, body: bytes, samples: int) -> table.Row:
@@ -92,8 +96,7 @@ def measure(name: str, kind: str, body: bytes, samples: int) -> table.Row:
     pieces = decode(make, reads)
     if pieces < EVENTS:
         raise SystemExit(f"{name}: {pieces} pieces of {EVENTS} came out")
-    floor = seconds(lambda: parse(lines), samples)
-    taken = seconds(lambda: decode(make, reads), samples)
+    floor, taken = seconds([lambda: parse(lines), lambda: decode(make, reads)], samples)
     return table.Row(
         name if kind == "words" else f"{name}-{kind}",
         f"an event of {kind}",

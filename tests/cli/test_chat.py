@@ -11,8 +11,10 @@ import select
 import signal
 import subprocess
 import termios
+import threading
 import time
 import urllib.request
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,7 +22,9 @@ from typing import Any, Self
 
 import pytest
 from tests.cli.conftest import Command
-from tests.gateway.houses import House
+from tests.gateway.houses import House, Scene
+
+from belljar.testing import call
 
 MAKES = "```python\n_ = open('made.csv', 'w').write('a,b\\n1,2\\n')\n_ = open('note.txt', 'w').write('hi\\n')\n```"
 PATIENCE = 60.0
@@ -120,6 +124,42 @@ def test_code_output_and_answer_come_as_they_are_made(belljar: Command, house: H
         assert person.end() == 130
 
 
+@pytest.fixture(scope="module")
+def _scene() -> Iterator[Scene]:
+    scene = Scene()
+    with scene.server:
+        yield scene
+
+
+@pytest.fixture(scope="module")
+def modelled(_scene: Scene, tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    """A gateway with a model that says what a test wrote down, as slowly as that wants."""
+    home = tmp_path_factory.mktemp("modelled")
+    settings = home / "config.toml"
+    settings.write_text(f'[upstreams.lab]\nbase_url = "{_scene.server.base_url}"\n')
+    with House(home / "state", "--config", str(settings)) as house:
+        yield house
+
+
+@pytest.fixture
+def scene(_scene: Scene) -> Scene:
+    _scene.play()
+    _scene.server.abandoned.clear()
+    return _scene
+
+
+def test_the_answer_is_shown_while_it_is_written(belljar: Command, modelled: House, scene: Scene) -> None:
+    go_on = threading.Event()
+    scene.play([call("code_interpreter", code="print(6 * 7)")], ["Forty-", go_on, "two."])
+    with chatting(belljar, modelled, "6 * 7?", "--model", "sim") as person:
+        person.wait_for("Forty-")
+        assert "two." not in person.seen
+        assert person.seen.index("print(6 * 7)") < person.seen.index("── output ──\n42") < person.seen.index("Forty-")
+        go_on.set()
+        assert person.end() == 0
+        assert "Forty-two." in person.seen
+
+
 def test_the_answer_alone_is_on_standard_output(belljar: Command, house: House) -> None:
     ran = belljar("chat", "--url", house.base_url, "```python\nprint('from the cell')\n```")
     assert ran.returncode == 0, ran.stderr
@@ -182,10 +222,24 @@ def running(house: House) -> float:
     return float(found[1]) - 1
 
 
-def test_ctrl_c_at_the_question_saves_nothing(belljar: Command, house: House) -> None:
-    with chatting(belljar, house, MAKES) as person:
-        person.wait_for("Save to project?").type("\x03")
+def test_ctrl_c_while_the_model_writes_hangs_up_on_it(belljar: Command, modelled: House, scene: Scene) -> None:
+    scene.play(["Let me think", 600.0])
+    with chatting(belljar, modelled, "x", "--model", "sim") as person:
+        person.wait_for("Let me think").type("\x03")
         assert person.end() == 130
+        assert "Traceback" not in person.seen
+    assert scene.server.abandoned.wait(PATIENCE), "the model writes on"
+
+
+@pytest.mark.parametrize("before", ["", "rename 1 other.csv\n", "select\n", "perhaps\n"])
+def test_ctrl_c_at_the_question_saves_nothing(belljar: Command, house: House, before: str) -> None:
+    with chatting(belljar, house, MAKES) as person:
+        person.wait_for("Save to project?")
+        if before:
+            person.type(before).wait_for({"s": "Which numbers?", "r": "new: other.csv", "p": "answer yes"}[before[0]])
+        person.type("\x03")
+        assert person.end() == 130
+        assert "Traceback" not in person.seen
     assert saved(belljar) == {}
 
 
@@ -203,6 +257,10 @@ def test_ctrl_c_at_the_question_saves_nothing(belljar: Command, house: House) ->
         ("rename 1 sub/other.csv\nyes\n", {"sub/other.csv", "note.txt"}),
         ("rename 1 ../out.csv\nyes\n", {"note.txt"}),
         ("select\n1,2\n", {"made.csv", "note.txt"}),
+        ("select 3\nselect 1\n", {"made.csv"}),
+        ("select\n\nno\n", set()),
+        ("rename 9 a.csv\nrename 2 b.txt\nselect 2\n", {"b.txt"}),
+        ("rename 1 note.txt\nno\n", set()),
     ],
 )
 def test_only_what_is_agreed_to_is_saved(belljar: Command, house: House, answer: str, names: set[str]) -> None:
@@ -225,6 +283,60 @@ def test_what_would_change_is_shown(belljar: Command, house: House) -> None:
         assert person.end() == 0
         assert "overwrote" in person.seen
     assert saved(belljar)["made.csv"] == "a,b\n1,2\n"
+
+
+@pytest.mark.parametrize(
+    ("answer", "left"),
+    [
+        ("no\n", {"made.csv": "mine\n"}),
+        ("\x04", {"made.csv": "mine\n"}),
+        ("select 2\n", {"made.csv": "mine\n", "note.txt": "hi\n"}),
+        ("select 1\n", {"made.csv": "a,b\n1,2\n"}),
+        ("rename 1 new.csv\nselect 1\n", {"made.csv": "mine\n", "new.csv": "a,b\n1,2\n"}),
+    ],
+)
+def test_what_is_there_stays_unless_that_is_agreed_to(
+    belljar: Command, house: House, answer: str, left: dict[str, str]
+) -> None:
+    (belljar.directory / "made.csv").write_text("mine\n")
+    with chatting(belljar, house, MAKES) as person:
+        person.wait_for("Save to project?").type(answer)
+        assert person.end() == 0, person.seen
+    assert saved(belljar) == left
+
+
+def test_a_new_name_is_looked_at_before_it_is_taken(belljar: Command, house: House) -> None:
+    """Renamed onto another file, what would change there is shown before the question is put again."""
+    (belljar.directory / "mine.csv").write_text("a,b\n7,7\n")
+    with chatting(belljar, house, MAKES) as person:
+        person.wait_for("Save to project?").type("rename 1 mine.csv\n").wait_for("-7,7\n+1,2\n")
+        assert "overwrites: mine.csv" in person.seen
+        assert saved(belljar) == {"mine.csv": "a,b\n7,7\n"}
+        person.type("yes\n")
+        assert person.end() == 0
+    assert saved(belljar) == {"mine.csv": "a,b\n1,2\n", "note.txt": "hi\n"}
+
+
+def test_a_long_difference_is_cut_short(belljar: Command, house: House) -> None:
+    (belljar.directory / "made.csv").write_text("old\n" * 100)
+    with chatting(belljar, house, MAKES) as person:
+        person.wait_for("Save to project?")
+        assert "lines more" in person.seen
+        assert person.seen.count("-old\n") < 41
+        person.type("no\n")
+        assert person.end() == 0
+
+
+def test_all_files_as_one_archive(belljar: Command, house: House) -> None:
+    with chatting(belljar, house, MAKES, "--zip", "all.zip") as person:
+        person.wait_for("Save to project?")
+        assert "application/zip) - new: all.zip" in person.seen
+        assert "made.csv (" not in person.seen
+        person.type("yes\n")
+        assert person.end() == 0, person.seen
+    with zipfile.ZipFile(belljar.directory / "all.zip") as archive:
+        assert archive.read("made.csv") == b"a,b\n1,2\n"
+        assert set(archive.namelist()) == {"made.csv", "note.txt"}
 
 
 def test_yes_saves_without_asking_into_the_directory_named(belljar: Command, house: House) -> None:

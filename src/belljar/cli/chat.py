@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from argparse import _SubParsersAction
 
     from belljar.cli.telling import Teller
-    from belljar.files import CodeExecutionResponse
+    from belljar.files import CodeExecutionOutputFile, CodeExecutionResponse
     from belljar.files.approval import Ask
     from belljar.files.project import Project
     from belljar.providers import BaseClient
@@ -24,6 +24,7 @@ examples:
   belljar chat "print(6 * 7)"                     # the gateway's built-in model, which runs Python and does not think
   belljar chat "Which month was best? Draw it." --file sales.csv --model qwen3
   belljar chat "Clean this up" --file data.csv --provider openai --out cleaned/
+  belljar chat "One chart for each region" --file sales.csv --zip charts.zip
   belljar chat "Plot it" --file data.csv --yes --json > events.jsonl
   git diff | belljar chat -
 
@@ -58,6 +59,7 @@ def configure(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
     parser.add_argument("--url", metavar="URL", help="where the provider is (http://127.0.0.1:8787/v1 for a gateway)")
     parser.add_argument("--key-file", type=Path, metavar="FILE", help="a file with the key, for a gateway with keys")
     parser.add_argument("--out", type=Path, metavar="DIR", help="where files are saved; made if missing (.)")
+    parser.add_argument("--zip", metavar="NAME", help="all files as one archive of that name")
     saving = parser.add_mutually_exclusive_group()
     saving.add_argument("--yes", action="store_true", help="save without asking")
     saving.add_argument("--no-save", action="store_true", help="save nothing and ask nothing")
@@ -125,12 +127,14 @@ def _ask(client: BaseClient, message: str, paths: Sequence[str], teller: Teller)
 def _save(answered: CodeExecutionResponse, teller: Teller, args: argparse.Namespace) -> bool:
     """Save what may be saved; whether all went well."""
     from belljar.cli.terminal import plain
-    from belljar.files import approval
+    from belljar.files import approval, zipped
     from belljar.files.project import Project
 
-    files = answered.output_files
+    files: Sequence[CodeExecutionOutputFile] = answered.output_files
     if not files:
         return True
+    if args.zip:
+        files = [zipped(files, args.zip)]
     place = args.out or Path()
     try:
         place.mkdir(parents=True, exist_ok=True)

@@ -6,13 +6,22 @@ from belljar.dialects.anthropic_faults import fault
 from belljar.dialects.anthropic_request import encode
 from belljar.dialects.anthropic_stream import MessagesDecoder
 from belljar.dialects.deltas import Decoder, ModelRequest
+from belljar.dialects.premises import DAY, Premises
 from belljar.dialects.quirks import Quirks
 
-__all__ = ["FILES", "LIST", "PATH", "MessagesDecoder", "decoder", "encode", "fault", "headers"]
+__all__ = ["LIST", "PATH", "PREMISES", "MessagesDecoder", "decoder", "encode", "fault", "headers"]
 
-FILES: str | None = "/files/{id}"
 LIST = "/models?limit=1000"
 PATH = "/messages"
+PREMISES: Premises | None = Premises(
+    upload="/files",
+    fields=(("expires_in_seconds", str(DAY)),),
+    life=DAY,
+    largest=500 << 20,
+    file="/files/{id}",
+    keeps=True,
+    where="at $INPUT_DIR/{name}",
+)
 
 _BEARER = "2026-10-21"
 """The version from which on the key is shown as most servers want it."""

@@ -78,6 +78,9 @@ class Conversation:
         self._close()
         if not self.messages or self.messages[0]["role"] != "user":
             self.messages.insert(0, {"role": "user", "content": [_text(_BEGINNING)]})
+        if request.files:
+            newest = next(message for message in reversed(self.messages) if message["role"] == "user")
+            newest["content"] += [{"type": "container_upload", "file_id": file.id} for file in request.files]
 
     @property
     def called(self) -> list[str]:

@@ -67,9 +67,15 @@ def encode(request: ModelRequest, quirks: Quirks, paused: Paused | None = None) 
         body.update(_sampling(request))
     if request.safety_identifier:
         body["metadata"] = {"user_id": request.safety_identifier}
-    if paused is not None and paused.container:
-        body["container"] = paused.container
+    if container := (paused.container if paused is not None else None) or _container(request):
+        body["container"] = container
     return codec.encode(body)
+
+
+def _container(request: ModelRequest) -> str | None:
+    """The vendor's container to go on in."""
+    named = (tool.container for tool in request.tools if isinstance(tool, CodeInterpreterTool))
+    return next((id for id in named if isinstance(id, str)), None)
 
 
 def is_hosted(request: ModelRequest) -> bool:

@@ -24,6 +24,7 @@ from belljar.dialects.deltas import (
     Finish,
     HostedCode,
     HostedEnd,
+    Housed,
     ModelRequest,
     Refused,
     Spent,
@@ -209,7 +210,7 @@ class MessagesDecoder(StreamDecoder):
         self._custom = frozenset(tool.name for tool in request.tools if isinstance(tool, CustomTool))
         self._answer_tool = answer_tool(request, quirks)
         self._keeps = is_hosted(request)
-        """Only what the vendor runs is ever paused."""
+        """The vendor runs code: only that is ever paused, and only that has a container."""
         self._content: list[Json] = []
         self._container: str | None = None
         self._pauses = 0
@@ -304,6 +305,8 @@ class MessagesDecoder(StreamDecoder):
             for use_id, cell in self._cells.items():
                 item = anthropic_cells.unfinished(cell.tool, use_id, cell.code)
                 out.append(HostedEnd(cell.number, item))
+            if self._keeps and self._container is not None:
+                out.append(Housed(self._container))
             if reason == "filtered" and self._explanation:
                 out.append(Refused(self._explanation))
             out.append(Finish("calls" if reason == "stop" and self._called else reason))
@@ -502,6 +505,11 @@ def _is_whole(text: str) -> bool:
         return isinstance(msgspec.json.decode(text), dict)
     except msgspec.DecodeError:
         return False
+
+
+def read_usage(usage: bytes) -> Usage:
+    """What a whole message says was spent."""
+    return _spent(msgspec.json.decode(usage, type=_Usage))
 
 
 def _spent(usage: _Usage) -> Usage:

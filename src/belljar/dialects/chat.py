@@ -7,13 +7,14 @@ from belljar.dialects.chat_request import custom_names, encode
 from belljar.dialects.chat_stream import ChatDecoder
 from belljar.dialects.deltas import Decoder, ModelRequest
 from belljar.dialects.faults import fault
+from belljar.dialects.premises import Premises
 from belljar.dialects.quirks import Quirks
 
-__all__ = ["FILES", "LIST", "PATH", "ChatDecoder", "decoder", "encode", "fault", "headers"]
+__all__ = ["LIST", "PATH", "PREMISES", "ChatDecoder", "decoder", "encode", "fault", "headers"]
 
-FILES: str | None = None
 LIST = "/models"
 PATH = "/chat/completions"
+PREMISES: Premises | None = None
 
 
 def decoder(request: ModelRequest, quirks: Quirks, upstream: str) -> Decoder:

@@ -11,6 +11,18 @@ from belljar.wire.items import Annotation, CodeInterpreterCall, InputItem, Json,
 from belljar.wire.responses import Reasoner, TextConfig, Usage
 from belljar.wire.tools import CodeInterpreterTool, CustomTool, FunctionTool, HostedTool, ToolChoice
 
+
+class HostedFile(Struct, frozen=True, kw_only=True):
+    """A file in the provider's sandbox: kept by the vendor under an id, or here in whole."""
+
+    name: str | None
+    type: str
+    id: str | None = None
+    container_id: str = ""
+    """The vendor's container that has it, where only that gives it out."""
+    data: bytes | None = None
+
+
 # -- asked ------------------------------------------------------------------------------------------------------------
 
 
@@ -20,7 +32,7 @@ class ModelRequest(Struct, frozen=True, kw_only=True):
     `items` is the whole conversation in order. A cell that we ran is in it as a `CodeInterpreterCall` with its outputs
     in place: a dialect without such items writes it as a call of the function `code_interpreter` and its result.
     `tools` holds the `code_interpreter` function where we run the code, the `CodeInterpreterTool` itself where the
-    provider does.
+    provider does: its container is then the provider's, by the id that it has there.
     """
 
     model: str
@@ -48,12 +60,14 @@ class ModelRequest(Struct, frozen=True, kw_only=True):
     """What the model is told of each cell that we ran, by the `code_interpreter_call`'s id."""
     call_images: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Data URLs of the images each cell made, for models that see."""
+    files: tuple[HostedFile, ...] = ()
+    """To be put into the sandbox of the provider that runs the code, as they are not in it yet."""
 
 
 # -- answered ---------------------------------------------------------------------------------------------------------
 
 
-class Text(Struct, frozen=True):
+class Text(Struct, frozen=True, gc=False):
     """A piece of the answer."""
 
     text: str
@@ -125,13 +139,10 @@ class HostedCode(Struct, frozen=True):
     text: str
 
 
-class HostedFile(Struct, frozen=True, kw_only=True):
-    """A file that the provider's code made: kept by the vendor under an id, or here in whole."""
+class Housed(Struct, frozen=True):
+    """The provider's container in which the code of this answer was run: the next request can go on in it."""
 
-    name: str | None
-    type: str
-    id: str | None = None
-    data: bytes | None = None
+    container_id: str
 
 
 class HostedEnd(Struct, frozen=True):
@@ -178,6 +189,7 @@ Delta: TypeAlias = (
     | CallEnd
     | HostedCode
     | HostedEnd
+    | Housed
     | Passed
     | Finish
     | Spent

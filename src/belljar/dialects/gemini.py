@@ -8,13 +8,17 @@ from belljar.dialects.gemini_faults import fault
 from belljar.dialects.gemini_request import custom_names, encode
 from belljar.dialects.gemini_signatures import issuer
 from belljar.dialects.gemini_stream import GeminiDecoder
+from belljar.dialects.premises import DAY, Premises
 from belljar.dialects.quirks import Quirks
 
-__all__ = ["FILES", "LIST", "PATH", "GeminiDecoder", "decoder", "encode", "fault", "headers"]
+__all__ = ["LIST", "PATH", "PREMISES", "GeminiDecoder", "decoder", "encode", "fault", "headers"]
 
-FILES: str | None = None
 LIST = "/models?pageSize=1000"
 PATH = "/models/{model}:streamGenerateContent?alt=sse"
+PREMISES: Premises | None = Premises(
+    upload="/upload/v1/files", resumable=True, life=2 * DAY, largest=2 << 30, inline=14 << 20
+)
+"""A request may have 20 MB, in which files stand as base64. Vertex has no place for uploads."""
 
 
 def decoder(request: ModelRequest, quirks: Quirks, upstream: str) -> Decoder:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import mimetypes
 import re
 from collections import deque
@@ -225,7 +226,7 @@ class _Contents:
             match item:
                 case Message(role="user"):
                     self._close()
-                    self._say("user", list(_parts(item.content)))
+                    self._say("user", [*self._files(), *_parts(item.content)])
                 case Message(role="assistant"):
                     self._said(item)
                 case FunctionCall():
@@ -253,6 +254,17 @@ class _Contents:
         if not self._done or self._done[0]["role"] == "model":  # a conversation begins with the user
             self._done.insert(0, {"role": "user", "parts": [{"text": ""}]})
         return self._done
+
+    def _files(self) -> Iterator[Body]:
+        """For code that Gemini runs: before the user's first words, as every request is a sandbox of its own."""
+        if not self._done:
+            for file in self._request.files:
+                kind = file.type or _UNKNOWN_TYPE
+                yield {"text": f"[The file {file.name!r}:]"}
+                if file.data is None:
+                    yield {"fileData": {"mimeType": kind, "fileUri": file.id}}
+                else:
+                    yield {"inlineData": {"mimeType": kind, "data": base64.b64encode(file.data).decode()}}
 
     def _say(self, role: str, parts: list[Body]) -> None:
         """One role after the other; but results stay by themselves, as what is said beside them counts as theirs."""

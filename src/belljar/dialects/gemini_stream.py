@@ -405,6 +405,11 @@ def _free_text(arguments: str) -> str:
     return text if isinstance(text, str) else arguments
 
 
+def read_usage(usage: bytes) -> Usage:
+    """What the `usageMetadata` of a whole answer says was spent."""
+    return _spent(msgspec.json.decode(usage, type=_Usage))
+
+
 def _spent(usage: _Usage) -> Usage:
     """What its own code execution read counts as input, what it thought as output."""
     asked = usage.prompt_token_count + usage.tool_use_prompt_token_count

@@ -7,13 +7,23 @@ from belljar.dialects.deltas import Decoder, ModelRequest
 from belljar.dialects.faults import fault
 from belljar.dialects.openai_request import encode
 from belljar.dialects.openai_stream import ResponsesDecoder
+from belljar.dialects.premises import DAY, Premises
 from belljar.dialects.quirks import Quirks
 
-__all__ = ["FILES", "LIST", "PATH", "ResponsesDecoder", "decoder", "encode", "fault", "headers"]
+__all__ = ["LIST", "PATH", "PREMISES", "ResponsesDecoder", "decoder", "encode", "fault", "headers"]
 
-FILES: str | None = None
 LIST = "/models"
 PATH = "/responses"
+PREMISES: Premises | None = Premises(
+    upload="/files",
+    fields=(("purpose", "user_data"), ("expires_after[anchor]", "created_at"), ("expires_after[seconds]", str(DAY))),
+    life=DAY,
+    largest=512 << 20,
+    file="/containers/{container}/files/{id}",
+    placing="/containers/{container}/files",
+    keeps=True,
+    where="at /mnt/data/{id}-{name}",
+)
 
 
 def decoder(request: ModelRequest, quirks: Quirks, upstream: str) -> Decoder:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
 from msgspec import UNSET, structs
@@ -11,7 +11,7 @@ from belljar.dialects import cells
 from belljar.dialects.deltas import ModelRequest
 from belljar.dialects.marks import give_back
 from belljar.dialects.quirks import Quirks
-from belljar.wire import codec
+from belljar.wire import codec, ids
 from belljar.wire.items import (
     CodeInterpreterCall,
     CustomToolCall,
@@ -29,25 +29,42 @@ from belljar.wire.responses import TextConfig
 from belljar.wire.tools import AllowedTools, Choice, CodeInterpreterTool, ToolChoice
 
 Body: TypeAlias = dict[str, Any]
+Native: TypeAlias = Callable[[CodeInterpreterCall], object | None]
+"""A cell that the provider ran, in its own form; None where it cannot be told so."""
 
 _FUNCTION = Choice(type="function", name=cells.NAME)
 
 
 def encode(request: ModelRequest, quirks: Quirks) -> bytes:
-    return codec.encode(write(request, quirks))
+    """A cell that OpenAI ran is told as such only in the container that it goes on in.
+
+    It would refuse a cell of a container that is gone.
+    """
+    tool = hosted_tool(request)
+    container = tool.container if tool is not None and isinstance(tool.container, str) else None
+
+    def native(item: CodeInterpreterCall) -> object | None:
+        return None if container is None else structs.replace(item, container_id=container, belljar=UNSET)
+
+    return codec.encode(write(request, quirks, native))
 
 
-def write(request: ModelRequest, quirks: Quirks) -> Body:
+def hosted_tool(request: ModelRequest) -> CodeInterpreterTool | None:
+    return next((tool for tool in request.tools if isinstance(tool, CodeInterpreterTool)), None)
+
+
+def write(request: ModelRequest, quirks: Quirks, native: Native) -> Body:
     """Always a stream, and never stored there: the state is ours."""
-    hosted = any(isinstance(tool, CodeInterpreterTool) for tool in request.tools)
+    tool = hosted_tool(request)
+    hosted = tool is not None
     body: Body = {
         "model": request.model,
-        "input": [written for item in request.items for written in _written(item, request, hosted)],
+        "input": [written for item in request.items for written in _written(item, request, native)],
         "stream": True,
         "store": False,
     }
     if request.tools:
-        body["tools"] = request.tools
+        body["tools"] = [_supplied(one, request) if one is tool else one for one in request.tools]
         if request.tool_choice != "auto":
             body["tool_choice"] = request.tool_choice if hosted else _ours(request.tool_choice)
         if not request.parallel_tool_calls:
@@ -80,6 +97,14 @@ def write(request: ModelRequest, quirks: Quirks) -> Body:
     return body
 
 
+def _supplied(tool: CodeInterpreterTool, request: ModelRequest) -> CodeInterpreterTool:
+    """A new container gets its files with the tool; into one that is there already they are put beforehand."""
+    if isinstance(tool.container, str):
+        return tool
+    given = tuple(file.id for file in request.files if file.id is not None)
+    return structs.replace(tool, container=structs.replace(tool.container, file_ids=given or UNSET))
+
+
 def _ours(choice: ToolChoice) -> ToolChoice:
     """Where we run the code, the provider knows the tool as a function."""
     match choice:
@@ -92,7 +117,7 @@ def _ours(choice: ToolChoice) -> ToolChoice:
             return choice
 
 
-def _written(item: InputItem, request: ModelRequest, hosted: bool) -> Iterator[object]:
+def _written(item: InputItem, request: ModelRequest, native: Native) -> Iterator[object]:
     """The item as it goes out. Ids are dropped but of what the provider must find again: it has stored nothing."""
     match item:
         case Message():
@@ -103,8 +128,8 @@ def _written(item: InputItem, request: ModelRequest, hosted: bool) -> Iterator[o
             # One of another vendor, or not kept, is left out: the provider could not find it.
             if (own := give_back(item)) is not None:
                 yield own
-        case CodeInterpreterCall() if hosted:
-            yield structs.replace(item, belljar=UNSET)
+        case CodeInterpreterCall() if ids.home(item.id) is None and (cell := native(item)) is not None:
+            yield cell
         case CodeInterpreterCall():
             yield FunctionCall(call_id=item.id, name=cells.NAME, arguments=cells.arguments(item))
             yield FunctionCallOutput(call_id=item.id, output=_told(item, request))

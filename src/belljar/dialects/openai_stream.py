@@ -19,6 +19,7 @@ from belljar.dialects.deltas import (
     Finish,
     HostedCode,
     HostedEnd,
+    HostedFile,
     Passed,
     Refused,
     Spent,
@@ -68,8 +69,13 @@ class _Call(Struct, gc=False):
     status: str | None = None
 
 
+class _File(Struct, gc=False):
+    file_id: str = ""
+    name: str = ""
+
+
 class _Cell(Struct, gc=False):
-    """xAI's has the code in the arguments of a call instead."""
+    """xAI's has the code in the arguments of a call instead, and tells of files."""
 
     id: str = ""
     status: str | None = None
@@ -77,6 +83,7 @@ class _Cell(Struct, gc=False):
     arguments: str = "{}"
     container_id: str = ""
     outputs: tuple[CodeOutput, ...] | None = None
+    files: tuple[_File, ...] = ()
 
 
 class _Code(Struct, gc=False):
@@ -341,7 +348,11 @@ def _complete_cell(index: int, cell: _Cell, place: _Place, out: list[Delta]) -> 
         container_id=cell.container_id,
         outputs=cell.outputs,
     )
-    out.append(HostedEnd(index, item))
+    out.append(HostedEnd(index, item, tuple(map(_made, cell.files))))
+
+
+def _made(file: _File) -> HostedFile:
+    return HostedFile(name=file.name or None, type="", id=file.file_id)
 
 
 def _spent(usage: _Usage) -> Usage:

@@ -13,7 +13,7 @@ from belljar.dialects.marks import unmarked
 from belljar.dialects.quirks import Quirks
 from belljar.models import nearest_effort
 from belljar.wire import codec
-from belljar.wire.items import CodeInterpreterCall, InputItem, Message, Reasoning
+from belljar.wire.items import CodeInterpreterCall, InputFile, InputItem, InputText, Message, Reasoning
 from belljar.wire.responses import Reasoner
 from belljar.wire.tools import CodeInterpreterTool
 
@@ -40,20 +40,26 @@ def encode(request: ModelRequest, quirks: Quirks) -> bytes:
         truncation="disabled",
         top_logprobs=0,
     )
-    body = openai_request.write(plain, quirks)
+    hosted = openai_request.hosted_tool(request) is not None
+    body = openai_request.write(plain, quirks, lambda item: _cell(item) if hosted else None)
     if request.top_logprobs:
         body.update(logprobs=True, top_logprobs=request.top_logprobs)
     if "tools" in body:
         body["tools"] = [_TOOL if isinstance(tool, CodeInterpreterTool) else tool for tool in request.tools]
-    body["input"] = [_cell(item) if isinstance(item, CodeInterpreterCall) else item for item in body["input"]]
     return codec.encode(body)
 
 
 def _items(request: ModelRequest) -> Iterator[InputItem]:
+    """Files stand in the first message of the user's: they are given anew with every request, as its beginning."""
     if request.instructions:
         yield Message(role="system", content=request.instructions)
+    files = tuple(InputFile(file_id=file.id) for file in request.files)
     for item in request.items:
         match item:
+            case Message(role="user") if files:
+                said = (InputText(text=item.content),) if isinstance(item.content, str) else item.content
+                yield structs.replace(item, content=(*said, *files))
+                files = ()
             case Message(role="developer"):
                 yield structs.replace(item, role="system")
             case Reasoning():

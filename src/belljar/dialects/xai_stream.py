@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -45,16 +46,34 @@ def _cell(data: dict[str, Any]) -> dict[str, Any]:
         "code": data.get("code"),
         "arguments": data.get("arguments") or "{}",
         "container_id": data.get("container_id") or "",
-        "outputs": _outputs(data.get("outputs") or data.get("output")),
+        **_came(data),
     }
 
 
-def _outputs(given: Any) -> list[dict[str, Any]] | None:
+def _came(data: dict[str, Any]) -> dict[str, Any]:
+    """What the run printed, and the files that it made: beside that, or beside the call."""
+    given = data.get("outputs") or data.get("output")
     if isinstance(given, str):
         try:
             given = msgspec.json.decode(given)
         except msgspec.DecodeError:
             given = {"stdout": given}
+    made = data.get("files") or data.get("output_files")
+    if not made and isinstance(given, dict):
+        made = given.get("output_files")
+    return {"outputs": _outputs(given), "files": list(_files(made))}
+
+
+def _files(made: Any) -> Iterator[dict[str, str]]:
+    """A list of files, or files by their names: what a filled one looks like has not been seen."""
+    if isinstance(made, dict):
+        made = [{"name": name, **(one if isinstance(one, dict) else {"file_id": one})} for name, one in made.items()]
+    for one in made if isinstance(made, list) else ():
+        if isinstance(one, dict) and isinstance(id := one.get("file_id") or one.get("id"), str):
+            yield {"file_id": id, "name": str(one.get("name") or one.get("filename") or "")}
+
+
+def _outputs(given: Any) -> list[dict[str, Any]] | None:
     if isinstance(given, dict):
         told = [given.get(name) for name in ("stdout", "stderr", "error", "ret")]
         logs = "".join(text for text in told if isinstance(text, str))

@@ -14,6 +14,7 @@ from belljar.files.approval import (
     save,
     save_output_files,
 )
+from belljar.files.archive import zipped
 from belljar.files.base import FilesApiProvider
 from belljar.files.cache import CachedUploads
 from belljar.files.execution import CodeExecutionResponse, FailedUpload, run_code_execution
@@ -81,4 +82,5 @@ __all__ = [
     "save",
     "save_output_files",
     "why_no_files_api",
+    "zipped",
 ]

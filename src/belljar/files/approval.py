@@ -12,7 +12,7 @@ from typing import Any, Self, TypeAlias
 from belljar.errors import InvalidRequest, WorkspaceSecurityError
 from belljar.files.limits import shown
 from belljar.files.project import Project, State
-from belljar.files.results import CodeExecutionOutputFile, FileDownloadResult, as_json
+from belljar.files.results import CodeExecutionOutputFile, FileDownloadResult, as_json, free_name
 
 _DIFFED = 256 << 10
 """Larger files are not compared line by line."""
@@ -81,7 +81,7 @@ def propose(files: Iterable[CodeExecutionOutputFile], project: Project) -> list[
     proposals: list[Proposal] = []
     taken: set[str] = set()
     for file in files:
-        destination = _free(file.filename, taken)
+        destination = free_name(file.filename, taken)
         taken.add(destination)
         proposals.append(_proposal(file, destination, project))
     return proposals
@@ -217,17 +217,6 @@ def _proposal(file: CodeExecutionOutputFile, destination: str, project: Project)
         file=file,
         content=content,
     )
-
-
-def _free(name: str, taken: set[str]) -> str:
-    stem, dot, ending = name.rpartition(".")
-    if not stem:
-        stem, dot, ending = name, "", ""
-    number, free = 1, name
-    while free in taken:
-        number += 1
-        free = f"{stem}-{number}{dot}{ending}"
-    return free
 
 
 def _compared(file: CodeExecutionOutputFile, project: Project, destination: str) -> tuple[str | None, bytes | None]:

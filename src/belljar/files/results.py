@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import datetime
 from typing import Any, BinaryIO, Self, cast
@@ -93,6 +93,18 @@ class CodeExecutionOutputFile:
     size: int
     mime_type: str | None = None
     download: Callable[[], FileDownloadResult] = field(repr=False, compare=False, metadata={"hidden": True})
+
+
+def free_name(name: str, taken: Container[str]) -> str:
+    """The name, or where it is taken the same with a number."""
+    stem, dot, ending = name.rpartition(".")
+    if not stem:
+        stem, dot, ending = name, "", ""
+    number, free = 1, name
+    while free in taken:
+        number += 1
+        free = f"{stem}-{number}{dot}{ending}"
+    return free
 
 
 def as_json(value: Any) -> Any:

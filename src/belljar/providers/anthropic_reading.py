@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
 from typing import Any
 
+import msgspec
+
+from belljar.dialects.anthropic_stream import read_usage
 from belljar.providers.executions import CodeExecution, OutputFile
 from belljar.providers.replies import Answer
 from belljar.providers.tool_converters import Tool, tool_call
+from belljar.wire.responses import Usage
 
 _RESULTS = ("code_execution_tool_result", "bash_code_execution_tool_result", "text_editor_code_execution_tool_result")
 _FINISHED = ("end_turn", "stop_sequence", "tool_use")
@@ -34,8 +40,15 @@ def read(messages: Sequence[Mapping[str, Any]], tools: Sequence[Tool], file_of: 
         executions=executions,
         files=[file for execution in executions for file in execution.output_files],
         finished=messages[-1].get("stop_reason") in _FINISHED,
+        usage=_usage(messages),
         native=blocks,
     )
+
+
+def _usage(messages: Sequence[Mapping[str, Any]]) -> Usage | None:
+    """Of all requests that it took."""
+    told = [read_usage(msgspec.json.encode(one["usage"])) for one in messages if one.get("usage")]
+    return reduce(operator.add, told) if told else None
 
 
 def _execution(asked: Mapping[str, Any], result: Mapping[str, Any], file_of: FileOf) -> CodeExecution:

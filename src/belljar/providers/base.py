@@ -224,6 +224,7 @@ class BaseClient(ABC):
             requires_action=bool(calls),
             code_executions=list(answer.executions),
             output_files=list(answer.files),
+            usage=answer.usage,
         )
 
     def _recovering(self, on_text: OnText | None) -> Answer:

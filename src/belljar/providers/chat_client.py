@@ -13,7 +13,7 @@ import msgspec
 from belljar.config import ApiSettings
 from belljar.dialects import chat_request, quirks
 from belljar.dialects.chat_stream import ChatDecoder
-from belljar.dialects.deltas import CallBegun, CallEnd, Delta, Finish, ModelRequest, Refused, Text, ThoughtEnd
+from belljar.dialects.deltas import CallBegun, CallEnd, Delta, Finish, ModelRequest, Refused, Spent, Text, ThoughtEnd
 from belljar.errors import InvalidRequest
 from belljar.providers import openai_errors
 from belljar.providers.base import BaseClient
@@ -164,6 +164,7 @@ def _answer(deltas: Iterable[Delta], tools: Sequence[Tool]) -> Answer:
     text, calls, thoughts = [], [], []
     names: dict[int, tuple[str, str]] = {}
     finished = True
+    usage = None
     for delta in deltas:
         match delta:
             case Text() | Refused():
@@ -176,4 +177,6 @@ def _answer(deltas: Iterable[Delta], tools: Sequence[Tool]) -> Answer:
                 calls.append(tool_call(*names[delta.index], delta.arguments, tools))
             case Finish():
                 finished = delta.reason in ("stop", "calls")
-    return Answer(text="".join(text), tool_calls=calls, finished=finished, native=tuple(thoughts))
+            case Spent():
+                usage = delta.usage
+    return Answer(text="".join(text), tool_calls=calls, finished=finished, usage=usage, native=tuple(thoughts))

@@ -124,7 +124,8 @@ class GeminiClient(BaseClient):
         _check(last, reason, said=bool(parts))
         whole = gemini_reading.merged(parts)
         native = types.Content(role="model", parts=whole)
-        return gemini_reading.read(whole, turn.tools, finished=reason == "STOP", native=native)
+        usage = gemini_reading.usage(last)
+        return gemini_reading.read(whole, turn.tools, finished=reason == "STOP", usage=usage, native=native)
 
     def _answers(self, request: Body, *, streaming: bool) -> Generator[types.GenerateContentResponse, None, None]:
         if not streaming:

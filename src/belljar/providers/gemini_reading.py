@@ -7,13 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from belljar.dialects.gemini_stream import read_usage
 from belljar.providers.executions import CodeExecution, Outcome, OutputFile
 from belljar.providers.replies import Answer
 from belljar.providers.tool_converters import Tool, tool_call
 from belljar.wire import ids
+from belljar.wire.responses import Usage
 
 if TYPE_CHECKING:
-    from google.genai.types import Part
+    from google.genai.types import GenerateContentResponse, Part
 
 _OUTCOMES: dict[str, Outcome] = {
     "OUTCOME_OK": "OUTCOME_OK",
@@ -29,7 +31,16 @@ class _Ran:
     files: list[OutputFile] = field(default_factory=list)
 
 
-def read(parts: Sequence[Part], tools: Sequence[Tool], *, finished: bool, native: Any) -> Answer:
+def usage(last: GenerateContentResponse | None) -> Usage | None:
+    """Every piece of a stream counts anew, so that the last tells all."""
+    if last is None or last.usage_metadata is None:
+        return None
+    return read_usage(last.usage_metadata.model_dump_json(by_alias=True, exclude_none=True).encode())
+
+
+def read(
+    parts: Sequence[Part], tools: Sequence[Tool], *, finished: bool, usage: Usage | None = None, native: Any
+) -> Answer:
     text, calls = [], []
     ran: list[_Ran] = []
     files: list[OutputFile] = []
@@ -55,6 +66,7 @@ def read(parts: Sequence[Part], tools: Sequence[Tool], *, finished: bool, native
         executions=[_execution(one) for one in ran],
         files=files,
         finished=finished,
+        usage=usage,
         native=native,
     )
 

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 from belljar.providers.context_manager import Message
 from belljar.providers.executions import CodeExecution, OutputFile
 from belljar.providers.tool_converters import Tool, ToolCall
+from belljar.wire.responses import Usage
 
 OnText: TypeAlias = Callable[[str], None]
 
@@ -27,6 +28,8 @@ class AssistantResponse:
     """For callers who ask before they run a tool; clients leave it empty."""
     code_executions: list[CodeExecution] = field(default_factory=list)
     output_files: list[OutputFile] = field(default_factory=list)
+    usage: Usage | None = None
+    """Tokens of this answer, cached ones and reasoning included; None where the server does not say."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +58,7 @@ class Answer:
     files: Sequence[OutputFile] = ()
     finished: bool = True
     """No limit cut it off."""
+    usage: Usage | None = None
     id: str | None = None
     native: Any = None
     """The turn as the vendor wants it back in its history."""

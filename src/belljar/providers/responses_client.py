@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from posixpath import basename
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import msgspec
 
 from belljar.config import ApiSettings
 from belljar.dialects import faults
+from belljar.dialects.deltas import Decoder
+from belljar.dialects.openai_stream import ResponsesDecoder
 from belljar.errors import Garbled
 from belljar.providers import access, openai_errors, responses_reading, responses_writing
 from belljar.providers.base import BaseClient
@@ -17,9 +20,9 @@ from belljar.providers.context_manager import Message
 from belljar.providers.executions import Description, OutputFile
 from belljar.providers.failures import ClientError, friendly, friendly_items
 from belljar.providers.replies import Answer, OnText, Turn
+from belljar.providers.responses_reading import Made
 from belljar.providers.tool_converters import Body, Tool, convert_tools_for_openai
 from belljar.providers.uploads import FileReference, Uploads, type_of
-from belljar.wire.items import ContainerFileCitation
 
 if TYPE_CHECKING:
     import openai
@@ -81,7 +84,7 @@ class ResponsesClient(BaseClient):
             with friendly(self._failure):
                 answered = self.client.responses.with_raw_response.create(**cast(Any, body)).content
         with friendly(self._failure):
-            return responses_reading.read(answered, self.error.vendor, turn.tools, self._output_file)
+            return responses_reading.read(answered, self._decoder(), turn.tools, self._output_file)
 
     def _body(self, turn: Turn) -> Body:
         body: Body = {
@@ -129,6 +132,9 @@ class ResponsesClient(BaseClient):
                     raise self._failure(faults.reported(event.to_dict(warnings=False), self.error.vendor))
         raise self._failure(Garbled(f"{self.error.vendor} ended the stream in the middle of the answer"))
 
+    def _decoder(self) -> Decoder:
+        return ResponsesDecoder(self.error.vendor)
+
     def _failure(self, error: BaseException) -> ClientError:
         return openai_errors.failure(error, self.error)
 
@@ -141,25 +147,21 @@ class ResponsesClient(BaseClient):
             file = self.client.files.create(file=path, purpose=cast(Any, self.purpose))
         return FileReference(id=file.id, filename=path.name, mime_type=type_of(path.name))
 
-    def _output_file(self, citation: ContainerFileCitation) -> OutputFile:
+    def _output_file(self, made: Made) -> OutputFile:
         files = self.client.containers.files
 
         def read() -> bytes:
             with friendly(self._failure):
-                return files.content.retrieve(citation.file_id, container_id=citation.container_id).read()
+                return files.content.retrieve(made.file_id, container_id=made.container_id).read()
 
         def describe() -> Description:
             with friendly(self._failure):
-                found = files.retrieve(citation.file_id, container_id=citation.container_id)
+                found = files.retrieve(made.file_id, container_id=made.container_id)
             size = cast(int | None, found.bytes)  # null on the wire for files that the model made, whatever the type
-            return Description(citation.filename, len(read()) if size is None else size)
+            return Description(made.filename or basename(found.path), len(read()) if size is None else size)
 
         return OutputFile(
-            citation.file_id,
-            read=read,
-            describe=describe,
-            filename=citation.filename,
-            container_id=citation.container_id,
+            made.file_id, read=read, describe=describe, filename=made.filename, container_id=made.container_id
         )
 
 

@@ -6,12 +6,11 @@ import base64
 import mimetypes
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
-from belljar.dialects.deltas import CallBegun, CallEnd, Cited, Finish, HostedEnd, Refused, Text
-from belljar.dialects.openai_stream import ResponsesDecoder
+from belljar.dialects.deltas import CallBegun, CallEnd, Cited, Decoder, Finish, HostedEnd, Refused, Spent, Text
 from belljar.providers.executions import CodeExecution, Outcome, OutputFile
 from belljar.providers.replies import Answer
 from belljar.providers.tool_converters import Tool, tool_call
@@ -19,7 +18,17 @@ from belljar.wire.items import CodeInterpreterCall, ContainerFileCitation, Image
 
 _OUTCOMES: Mapping[str, Outcome] = {"ok": "OUTCOME_OK", "timed_out": "OUTCOME_DEADLINE_EXCEEDED"}
 
-FileOf = Callable[[ContainerFileCitation], OutputFile]
+
+class Made(NamedTuple):
+    """A file as the vendor refers to it."""
+
+    file_id: str
+    filename: str | None
+    container_id: str
+    """Empty where there are no containers."""
+
+
+FileOf = Callable[[Made], OutputFile]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,17 +37,19 @@ class _Ran:
 
     item: CodeInterpreterCall
     end: Mapping[str, Any]
+    files: tuple[OutputFile, ...] = ()
+    """That the call itself refers to."""
 
 
-def read(body: bytes, vendor: str, tools: Sequence[Tool], file_of: FileOf) -> Answer:
+def read(body: bytes, decoder: Decoder, tools: Sequence[Tool], file_of: FileOf) -> Answer:
     """Raises the error that the response itself reports."""
-    decoder = ResponsesDecoder(vendor)
     deltas = [*decoder.feed(body), *decoder.close()]
     response = msgspec.json.decode(body)
     ends = {item["id"]: item["belljar"] for item in response.get("output", ()) if item.get("belljar")}
     text: list[str] = []
     names: dict[int, tuple[str, str]] = {}
     calls, ran = [], []
+    usage = None
     cited: dict[str, ContainerFileCitation] = {}
     finished = True
     for delta in deltas:
@@ -50,12 +61,15 @@ def read(body: bytes, vendor: str, tools: Sequence[Tool], file_of: FileOf) -> An
             case CallEnd():
                 calls.append(tool_call(*names[delta.index], delta.arguments, tools))
             case HostedEnd():
-                ran.append(_Ran(delta.item, ends.get(delta.item.id, {})))
+                made = tuple(file_of(Made(one.id or "", one.name, "")) for one in delta.files)
+                ran.append(_Ran(delta.item, ends.get(delta.item.id, {}), made))
             case Cited(ContainerFileCitation() as citation):
                 cited[citation.file_id] = citation
+            case Spent():
+                usage = delta.usage
             case Finish():
                 finished = delta.reason in ("stop", "calls")
-    files = {citation.filename: file_of(citation) for citation in cited.values()}
+    files = {one.filename: file_of(Made(one.file_id, one.filename, one.container_id)) for one in cited.values()}
     executions = [_execution(one, _files_of(one, ran, files)) for one in ran]
     return Answer(
         text="".join(text),
@@ -63,6 +77,7 @@ def read(body: bytes, vendor: str, tools: Sequence[Tool], file_of: FileOf) -> An
         executions=executions,
         files=list(files.values()) or [one for execution in executions for one in execution.output_files],
         finished=finished,
+        usage=usage,
         id=response.get("id"),
     )
 
@@ -79,7 +94,9 @@ def _execution(ran: _Ran, files: Sequence[OutputFile]) -> CodeExecution:
 
 
 def _files_of(one: _Ran, ran: Sequence[_Ran], files: Mapping[str, OutputFile]) -> list[OutputFile]:
-    """The cited files that this cell made. Where none is cited, the pictures that it showed."""
+    """What the call refers to, or the cited files that it made. Where there is none, the pictures that it showed."""
+    if one.files:
+        return list(one.files)
     if files:
         made = {path.rpartition("/")[2] for path in one.end.get("files", ())}
         return [file for name, file in files.items() if len(ran) == 1 or name.rpartition("/")[2] in made]

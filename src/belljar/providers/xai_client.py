@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from belljar.dialects.deltas import Decoder
+from belljar.dialects.xai_stream import XaiDecoder
 from belljar.models import is_reasoning_model
-from belljar.providers.failures import ClientError
+from belljar.providers.executions import Description, OutputFile
+from belljar.providers.failures import ClientError, friendly
 from belljar.providers.replies import Answer, Turn
 from belljar.providers.responses_client import ResponsesClient
+from belljar.providers.responses_reading import Made
 from belljar.providers.tool_converters import Body
 
 
@@ -42,6 +46,23 @@ class XAIClient(ResponsesClient):
     def _answered(self, answer: Answer) -> None:
         super()._answered(answer)
         self._told_last = self._turn(None).system
+
+    def _decoder(self) -> Decoder:
+        return XaiDecoder(self.error.vendor)
+
+    def _output_file(self, made: Made) -> OutputFile:
+        """By the Files API: there are no containers."""
+
+        def read() -> bytes:
+            with friendly(self._failure):
+                return self.client.files.content(made.file_id).read()
+
+        def describe() -> Description:
+            with friendly(self._failure):
+                found = self.client.files.retrieve(made.file_id)
+            return Description(made.filename or found.filename, found.bytes)
+
+        return OutputFile(made.file_id, read=read, describe=describe, filename=made.filename)
 
     def _code_tool(self, turn: Turn) -> Body:
         return {"type": "code_interpreter"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import count
@@ -53,6 +54,19 @@ class Received(Struct, frozen=True, kw_only=True):
     def json(self) -> Any:
         return json.loads(self.body)
 
+    @property
+    def form(self) -> dict[str, bytes]:
+        """The fields of a form; an upload under `file`, with its name under `filename`."""
+        boundary = b"--" + self.headers["content-type"].partition("boundary=")[2].strip('"').encode()
+        found: dict[str, bytes] = {}
+        for part in self.body.split(boundary)[1:-1]:
+            head, _, data = part.partition(b"\r\n\r\n")
+            words = dict(re.findall(rb'\b(name|filename)="([^"]*)"', head))
+            if b"filename" in words:
+                found["filename"] = words[b"filename"]
+            found[words[b"name"].decode()] = data.removesuffix(b"\r\n")
+        return found
+
     def asks(self, what: str) -> bool:
         """Whether this is the end of its path."""
         return self.path.partition("?")[0].endswith((f"/{what}", f":{what}"))
@@ -84,7 +98,12 @@ class LoopbackUpstream:
     ) -> None:
         self._script = iter(script)
         self.files = dict(files or {})
-        """What its code made: each file's name and bytes, by its id."""
+        """What its code made and what it was given: each file's name and bytes, by its id."""
+        self._announced = ""
+        self.uploads: Reply | None = None
+        """What an upload is answered with, instead of being taken."""
+        self.placing: Reply | None = None
+        """What is answered to putting an upload into a container, instead of doing so."""
         self.models = None if models is None else list(models)
         """What GET /models lists; with None there is no such list."""
         self.base_url = ""
@@ -126,6 +145,8 @@ class LoopbackUpstream:
             if received.asks("models") and self.models is not None:
                 return _googles_list(self.models) if "pageSize" in received.path else _list(self.models)
             return next((_file(id, *self.files[id], received) for id in self.files if id in received.path), _MISSING)
+        if received.asks("files"):
+            return self._given(received)
         if not any(map(received.asks, _WIRES)):
             return _MISSING
         reply = next(self._script, _OVER)
@@ -134,6 +155,27 @@ class LoopbackUpstream:
         if isinstance(reply, str | bytes) or not isinstance(reply, Sequence):
             return Reply(steps=[reply])
         return Reply(steps=reply)
+
+    def _given(self, received: Received) -> Reply:
+        """An upload gets an id; one that is put into a container gets a place."""
+        instead = self.placing if "/containers/" in received.path else self.uploads
+        if instead is not None:
+            return instead
+        if "/containers/" in received.path:
+            id = received.json["file_id"]
+            return Reply(body=json.dumps({"id": f"c{id}", "path": f"/mnt/data/{self.files[id][0]}"}).encode())
+        match received.headers.get("x-goog-upload-command"):
+            case "start":
+                self._announced = received.json["file"]["display_name"]
+                return Reply(body=b"", headers={"x-goog-upload-url": f"{self.base_url}/upload/files"})
+            case str():
+                id = f"given{len(self.files)}"
+                self.files[id] = (self._announced, received.body)
+                kept = {"name": f"files/{id}", "uri": f"{self.base_url}/files/{id}", "state": "ACTIVE"}
+                return Reply(body=json.dumps({"file": kept}).encode())
+        id, form = f"file_given{len(self.files)}", received.form
+        self.files[id] = (form["filename"].decode(), form["file"])
+        return _file(id, *self.files[id], received)
 
 
 def _fault(status: int, message: str) -> Reply:

@@ -22,6 +22,7 @@ from belljar.files import (
     CachedUploads,
     CodeExecutionArgs,
     ExecutableCode,
+    ExpectedResponseType,
     FailedUpload,
     FilesApiRegistry,
     GatewayFiles,
@@ -30,6 +31,7 @@ from belljar.files import (
     files_api_of,
     run_code_execution,
 )
+from belljar.files.generation import asking
 from belljar.providers import BaseClient, create_client
 
 SERVERS: dict[str, type[Vendor]] = {
@@ -80,7 +82,10 @@ def answered(provider: str, server: Vendor) -> None:
             text["annotations"] = [{"type": "container_file_citation", **cited, "start_index": 0, "end_index": 0}]
             call |= {"code": "ls", "container_id": container_id, "outputs": [{"type": "logs", "logs": "3\n"}]}
         else:
+            file_id, _ = server.make("made.csv", MADE)
+            record = {"stdout": "3\n", "stderr": "", "output_files": {"made.csv": file_id}, "error": "", "ret": ""}
             call |= {"name": "code_execution", "arguments": json.dumps({"code": "ls"}), "call_id": ""}
+            call["output"] = json.dumps(record)
         message = {"id": "msg_1", "type": "message", "role": "assistant", "status": "completed", "content": [text]}
         body = {
             "id": "resp_1", "object": "response", "created_at": 1, "status": "completed", "model": "m", "error": None,
@@ -143,15 +148,25 @@ def test_the_whole_way_over_each_vendor(provider: str) -> None:
         result = got.assistant.code_execution_result
         assert result is not None
         assert result.outcome == "OUTCOME_OK"
-        if provider != "xai":  # whose REST answers neither output nor files in any recording
-            assert result.output == "3\n"
-            [file] = got.output_files
-            assert result.output_files == (file,)
-            name = "output-1.csv" if provider == "gemini" else "made.csv"
-            assert (file.filename, file.size, file.mime_type) == (name, len(MADE), "text/csv")
-            with file.download() as fetched:
-                assert fetched.content == MADE
-            assert (f"made {name} ({len(MADE)} bytes)", file) in told
+        assert result.output == "3\n"
+        [file] = got.output_files
+        assert result.output_files == (file,)
+        name = "output-1.csv" if provider == "gemini" else "made.csv"
+        assert (file.filename, file.size, file.mime_type) == (name, len(MADE), "text/csv")
+        with file.download() as fetched:
+            assert fetched.content == MADE
+        assert (f"made {name} ({len(MADE)} bytes)", file) in told
+
+
+@pytest.mark.parametrize("provider", SERVERS)
+@pytest.mark.parametrize("wanted", [True, False])
+def test_the_flag_switches_the_tool_on(provider: str, wanted: bool) -> None:
+    with talking(provider) as (server, client):
+        answered(provider, server)
+        config = GenerateContentConfig(expected_response_type=ExpectedResponseType(code_execution=wanted))
+        asking(client, None)("sum", config)
+        tools = question(server).get("tools", [])
+        assert [TOOLS[provider] in json.dumps(tool) for tool in tools] == ([True] if wanted else [])
 
 
 @pytest.mark.parametrize("provider", SERVERS)

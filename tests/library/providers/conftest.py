@@ -11,6 +11,7 @@ import pytest
 from anthropic import Anthropic
 from google import genai
 from google.genai.types import HttpOptions
+from google.oauth2.credentials import Credentials
 from openai import OpenAI
 from tests.library.providers.replay import Replay
 
@@ -64,6 +65,13 @@ def anthropic_sdk(server: Replay, http: httpx2.Client) -> Anthropic:
 @pytest.fixture
 def gemini_sdk(server: Replay, http: httpx2.Client) -> genai.Client:
     return genai.Client(api_key="k", http_options=HttpOptions(base_url=server.url, httpx_client=http))
+
+
+@pytest.fixture
+def vertex_sdk(server: Replay, http: httpx2.Client) -> genai.Client:
+    options = HttpOptions(base_url=server.url, httpx_client=http, api_version="v1")
+    token = Credentials(token="t")  # type: ignore[no-untyped-call]
+    return genai.Client(vertexai=True, project="p", location="l", credentials=token, http_options=options)
 
 
 @pytest.fixture

@@ -14,7 +14,8 @@ from tests.library.providers.wires import gemini, gemini_refused, gemini_streame
 
 from belljar.config import ApiSettings
 from belljar.errors import InvalidRequest
-from belljar.providers import FileReference, VertexClient
+from belljar.providers import FileReference, GeminiClient, VertexClient
+from belljar.wire.responses import Usage
 
 Make = Callable[..., Any]
 MODEL = "gemini-3-flash-preview"
@@ -228,3 +229,30 @@ def test_vertex_takes_what_is_in_cloud_storage(server: Replay, gemini_sdk: Any, 
     assert asked(server.asked[0])["contents"][0]["parts"][0] == {
         "fileData": {"fileUri": "gs://b/data.csv", "mimeType": "text/csv"}
     }
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+def test_vertex_answers_as_ai_studio_does(server: Replay, gemini_sdk: Any, vertex_sdk: Any, streaming: bool) -> None:
+    """One implementation: the same request but for its address, the same answer with code, files and usage."""
+    answer = gemini(
+        {"executableCode": {"language": "PYTHON", "code": "plot()", "id": "a"}},
+        {"codeExecutionResult": {"id": "a", "outcome": "OUTCOME_OK", "output": "text"}},
+        {"inlineData": {"mimeType": "image/png", "data": "iVBORw=="}},
+        {"text": "Done"},
+        usageMetadata={"promptTokenCount": 5, "candidatesTokenCount": 2, "totalTokenCount": 7},
+    )
+    replies = []
+    for kind, sdk in ((GeminiClient, gemini_sdk), (VertexClient, vertex_sdk)):
+        server.play(Reply(events=[answer]) if streaming else Reply(answer))
+        client = kind(client=sdk, model=MODEL, settings=ApiSettings(), tools=TOOLS, system="Be brief.")
+        client.set_reasoning_effort("low")
+        reply = client.send_message("x", code_execution=True, on_text=(lambda text: None) if streaming else None)
+        [file] = reply.output_files
+        replies.append((reply.text, reply.code_executions[0].code, file.read(), reply.usage))
+    studio, vertex = server.asked
+    assert studio.path.startswith(f"/v1/models/{MODEL}:")
+    assert vertex.path.startswith(f"/v1/projects/p/locations/l/publishers/google/models/{MODEL}:")
+    assert asked(studio) == asked(vertex)
+    assert replies[0] == replies[1]
+    assert replies[0][2] == b"\x89PNG"
+    assert replies[0][3] == Usage(input_tokens=5, output_tokens=2, total_tokens=7)

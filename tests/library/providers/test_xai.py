@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -91,3 +92,23 @@ def test_effort_goes_to_models_that_take_it(server: Replay, make: Make) -> None:
         server.play(responded("r1", message("a")))
         client.send_message("x")
         assert server.asked[-1].json.get("reasoning") == sent
+
+
+@pytest.mark.parametrize("told", [{"out.csv": "file-9"}, [{"file_id": "file-9", "name": "out.csv"}]])
+def test_files_that_its_code_refers_to(server: Replay, make: Make, told: Any) -> None:
+    record = {"stdout": "1\n", "stderr": "", "output_files": told, "error": "", "ret": ""}
+    ran = {
+        "type": "code_interpreter_call", "id": "fc_1", "name": "code_execution", "status": "completed",
+        "arguments": '{"code": "1"}', "output": json.dumps(record),
+    }  # fmt: skip
+    about = {
+        "id": "file-9", "object": "file", "bytes": 4, "created_at": 1, "filename": "out.csv",
+        "purpose": "assistants", "status": "processed",
+    }  # fmt: skip
+    server.play(responded("r1", ran, message("ok")), Reply(about), Reply(data=b"a,b\n"))
+    reply = make("xai").send_message("x", code_execution=True)
+    [file] = reply.output_files
+    assert reply.code_executions[0].output_files == (file,)
+    assert (file.filename, file.size, file.mime_type) == ("out.csv", 4, "text/csv")
+    assert file.read() == b"a,b\n"
+    assert [one.path for one in server.asked[1:]] == ["/v1/files/file-9", "/v1/files/file-9/content"]

@@ -142,11 +142,11 @@ def claude_refused(status: int, type: str, message: str = "no", **headers: str) 
 # -- Gemini -----------------------------------------------------------------------------------------------------------
 
 
-def gemini(*parts: dict[str, Any], reason: str | None = "STOP") -> dict[str, Any]:
+def gemini(*parts: dict[str, Any], reason: str | None = "STOP", **fields: Any) -> dict[str, Any]:
     candidate: dict[str, Any] = {"content": {"role": "model", "parts": list(parts)}, "index": 0}
     if reason is not None:
         candidate["finishReason"] = reason
-    return {"candidates": [candidate], "modelVersion": "gemini-3-flash-preview", "responseId": "r"}
+    return {"candidates": [candidate], "modelVersion": "gemini-3-flash-preview", "responseId": "r", **fields}
 
 
 def gemini_streamed(*pieces: str) -> Reply:

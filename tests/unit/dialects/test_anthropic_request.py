@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 
 from belljar.dialects import anthropic, chat, gemini, marks, openai, xai
 from belljar.dialects.anthropic_families import FAMILIES, family
-from belljar.dialects.deltas import HostedEnd, ModelRequest, ThoughtEnd
+from belljar.dialects.deltas import HostedEnd, HostedFile, ModelRequest, ThoughtEnd
 from belljar.dialects.quirks import GENERIC, TABLE, Quirks
 from belljar.errors import InvalidRequest
 from belljar.gateway.upstream.adapter import Dialect
@@ -568,3 +568,14 @@ def test_headers() -> None:
     }
     assert anthropic.headers("k", "https://x.test", OLD) == {"anthropic-version": "2023-06-01", "x-api-key": "k"}
     assert anthropic.headers(None, "https://x.test", CURRENT) == {"anthropic-version": "2026-10-21"}
+
+
+def test_a_container_is_gone_on_with_and_gets_files() -> None:
+    tool = CodeInterpreterTool(container="container_1")
+    files = (HostedFile(name="a", type="", id="file_1"),)
+    body = encoded(user("a"), Message(role="assistant", content="b"), user("c"), tools=(tool,), files=files)
+    assert body["container"] == "container_1"
+    upload = {"type": "container_upload", "file_id": "file_1"}
+    assert body["messages"][-1]["content"] == [{"type": "text", "text": "c"}, upload]
+    assert upload not in body["messages"][0]["content"]
+    assert "container" not in encoded(user("a"), tools=(HOSTED,))

@@ -26,6 +26,7 @@ from belljar.dialects.deltas import (
     HostedCode,
     HostedEnd,
     HostedFile,
+    Housed,
     ModelRequest,
     Refused,
     Spent,
@@ -518,7 +519,8 @@ def test_an_answer_that_was_paused_goes_on() -> None:
         {"type": "text", "text": "One."},
     ]
     last = one.feed(named([*text(0, " File."), *ended()])) + one.close()
-    assert outline(last) == ["Text", "Finish", "Spent"]
+    assert outline(last) == ["Text", "Housed", "Finish", "Spent"]
+    assert Housed("container_1") in last
     assert one.resume() is None
 
 

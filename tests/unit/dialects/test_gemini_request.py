@@ -9,7 +9,7 @@ from google.genai import types
 from msgspec import structs
 from tests.unit.dialects.conftest import chunks, play, stream
 
-from belljar.dialects.deltas import CallBegun, CallEnd, HostedEnd, ModelRequest, Sealed, Text, ThoughtEnd
+from belljar.dialects.deltas import CallBegun, CallEnd, HostedEnd, HostedFile, ModelRequest, Sealed, Text, ThoughtEnd
 from belljar.dialects.gemini import LIST, PATH, GeminiDecoder, encode, headers
 from belljar.dialects.gemini_families import FAMILIES, family
 from belljar.dialects.gemini_signatures import SKIPPED, Signed, sealed
@@ -569,3 +569,15 @@ def test_a_form_beside_functions_is_told_in_words_to_older_families() -> None:
     (part,) = found["systemInstruction"]["parts"]
     assert part["text"].startswith("Help.\n\nWhen you answer")
     assert '{"type":"object","title":"T"}' in part["text"]
+
+
+def test_files_for_its_code_stand_before_the_first_words() -> None:
+    files = (HostedFile(name="a.csv", type="text/csv", data=b"x"), HostedFile(name="b", type="", id="https://x/b"))
+    found = body(HI, Message(role="assistant", content="Yes"), HI, tools=(HOSTED,), files=files)["contents"]
+    assert found[0]["parts"][:-1] == [
+        {"text": "[The file 'a.csv':]"},
+        {"inlineData": {"mimeType": "text/csv", "data": "eA=="}},
+        {"text": "[The file 'b':]"},
+        {"fileData": {"mimeType": "application/octet-stream", "fileUri": "https://x/b"}},
+    ]
+    assert len(found[2]["parts"]) == 1

@@ -4,8 +4,9 @@ import json
 from typing import Any
 
 import pytest
+from msgspec import structs
 
-from belljar.dialects.deltas import ModelRequest
+from belljar.dialects.deltas import HostedFile, ModelRequest
 from belljar.dialects.openai import encode
 from belljar.dialects.quirks import TABLE
 from belljar.wire.items import (
@@ -177,19 +178,34 @@ def test_a_cell_that_we_ran_is_a_call_of_a_function() -> None:
     )
 
 
-def test_a_cell_that_the_provider_ran_is_itself() -> None:
-    found = body(CELL, tools=(HOSTED,))
+def test_a_cell_that_the_provider_ran_is_itself_in_the_container_that_it_goes_on_in() -> None:
+    found = body(CELL, tools=(CodeInterpreterTool(container="cntr_theirs"),))
     assert found["input"] == [
         {
             "type": "code_interpreter_call",
             "id": "ci_1",
             "status": "completed",
             "code": "x",
-            "container_id": "cntr_1",
+            "container_id": "cntr_theirs",
             "outputs": [{"type": "logs", "logs": "out"}],
         }
     ]
     assert found["include"] == ["code_interpreter_call.outputs"]
+
+
+def test_a_cell_of_another_container_or_of_ours_is_a_call_of_a_function() -> None:
+    assert body(CELL, tools=(HOSTED,))["input"] == ran("out")
+    ours = structs.replace(CELL, id=f"ci_{'0' * 52}")
+    (call, _) = body(ours, tools=(CodeInterpreterTool(container="cntr_theirs"),))["input"]
+    assert call["type"] == "function_call"
+
+
+def test_files_go_into_a_new_container() -> None:
+    files = (HostedFile(name="a", type="", id="file_1"), HostedFile(name="b", type="", id="file_2"))
+    (tool,) = body(tools=(HOSTED,), files=files)["tools"]
+    assert tool["container"] == {"type": "auto", "memory_limit": "4g", "file_ids": ["file_1", "file_2"]}
+    (tool,) = body(tools=(CodeInterpreterTool(container="cntr_theirs"),), files=files)["tools"]
+    assert tool["container"] == "cntr_theirs"
 
 
 def test_tools_pass() -> None:

@@ -14,6 +14,7 @@ from belljar.dialects.deltas import (
     Finish,
     HostedCode,
     HostedEnd,
+    HostedFile,
     ModelRequest,
     Spent,
     Text,
@@ -27,6 +28,7 @@ from belljar.wire.items import (
     CodeInterpreterCall,
     FunctionCall,
     InputItem,
+    InputText,
     Logs,
     Message,
     Reasoning,
@@ -267,3 +269,40 @@ def test_its_own_code_execution() -> None:
         "status": "completed",
         "outputs": [{"type": "logs", "logs": "42"}],
     }
+
+
+@pytest.mark.parametrize("content", ["Hi", (InputText(text="Hi"),)])
+def test_files_for_its_code_stand_in_the_first_message(content: Any) -> None:
+    files = (HostedFile(name="a", type="", id="file_1"),)
+    items = (Message(role="assistant", content="Yes?"), Message(role="user", content=content), HI)
+    found = body(*items, tools=(HOSTED,), files=files)["input"]
+    assert found[1]["content"] == [
+        {"type": "input_text", "text": "Hi"},
+        {"type": "input_file", "file_id": "file_1"},
+    ]
+    assert found[2]["content"] == "Hi"
+
+
+def test_a_cell_of_ours_is_a_call_of_a_function() -> None:
+    ours = CodeInterpreterCall(id=f"ci_{'0' * 52}", status="completed", code="1", container_id="", outputs=())
+    kinds = [item["type"] for item in body(HI, ours, tools=(HOSTED,))["input"]]
+    assert kinds[1:] == ["function_call", "function_call_output"]
+
+
+@pytest.mark.parametrize(
+    ("told", "files"),
+    [
+        ({"output_files": [{"file_id": "f1", "name": "a.csv"}]}, [("f1", "a.csv")]),
+        ({"output": json.dumps({"stdout": "", "output_files": {"a.csv": "f1"}})}, [("f1", "a.csv")]),
+        ({"output": json.dumps({"output_files": {"a.csv": {"file_id": "f1"}, "b": None}})}, [("f1", "a.csv")]),
+        ({"output_files": [{"id": "f1"}, {"name": "no id"}, "?"]}, [("f1", None)]),
+        ({"output_files": "?"}, []),
+        ({"output": "text"}, []),
+    ],
+)
+def test_files_that_its_code_made(told: dict[str, Any], files: list[tuple[str, str | None]]) -> None:
+    item = {"type": "code_execution_call", "id": "fc_1", "status": "completed", "code": "1", **told}
+    answer = {"status": "completed", "output": [item]}
+    deltas = play(make, json.dumps(answer).encode())
+    (end,) = (delta for delta in deltas if isinstance(delta, HostedEnd))
+    assert [(file.id, file.name) for file in end.files] == files

@@ -52,6 +52,10 @@ LIBRARY: set[type[BelljarError]] = {
     errors.DeadlineExceededError,
     errors.BudgetExceededError,
     errors.OutputParseError,
+    errors.OutputFiltered,
+    errors.PromptEvaluationError,
+    errors.CompactionError,
+    errors.ContainerExpiredError,
 }
 """Raised in the caller's own process; no gateway answers with them."""
 

@@ -17,6 +17,7 @@ class Citations:
     def __init__(self) -> None:
         self._known: dict[str, ContainerFileRecord] = {}
         self._owed: dict[str, ContainerFileRecord] = {}
+        self._relayed: list[ContainerFileCitation] = []
 
     def know(self, files: Iterable[ContainerFileRecord]) -> None:
         """Files that were there before: cited where a link names them."""
@@ -29,6 +30,11 @@ class Citations:
             self._known[file.path] = file
             self._owed[file.path] = file
 
+    def relay(self, file: ContainerFileRecord, start: int, end: int) -> None:
+        """The next text cites a file here, as its provider says."""
+        self._relayed.append(_citation(file, start, end))
+        self._owed.pop(file.path, None)
+
     @property
     def files(self) -> tuple[ContainerFileRecord, ...]:
         """All that there are, for the tool's description."""
@@ -40,13 +46,15 @@ class Citations:
 
     def cite(self, text: str, last: bool) -> tuple[Annotation, ...]:
         """The links in a text, then for the last message all that is still unmentioned, at 0 and 0."""
-        found: list[Annotation] = []
+        found: list[Annotation] = [*self._relayed]
+        told = {citation.start_index for citation in self._relayed}
+        self._relayed = []
         at = text.find(_LINK)
         if at >= 0:
             spelled = self._spellings()
             while at >= 0:
                 name = next((name for name, _ in spelled if text.startswith(name, at + len(_LINK))), None)
-                if name is not None:
+                if name is not None and at not in told:
                     file = dict(spelled)[name]
                     self._owed.pop(file.path, None)
                     found.append(_citation(file, at, at + len(_LINK) + len(name)))

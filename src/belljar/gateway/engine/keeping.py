@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Container, Sequence
 
 from msgspec import UNSET, structs
 
@@ -34,12 +34,21 @@ class Keeper:
         lost: list[str] = []
         for file in end.files:
             try:
-                kept.append(await self._keep(file, container))
+                kept.append(await self.keep_file(file, container))
             except BelljarError as error:
                 lost.append(f"[The file {file.name or file.id or 'of this cell'} could not be kept: {error}]\n")
         return _told(end, [one.path for one in kept], lost), tuple(kept)
 
-    async def _keep(self, file: HostedFile, container: ContainerRecord) -> ContainerFileRecord:
+    async def keep_figure(
+        self, data: bytes, type: str, container: ContainerRecord, known: Container[str]
+    ) -> ContainerFileRecord | None:
+        """A picture that the code showed; None if its content is among the known."""
+        async with self._blobs.write() as writer:
+            await writer.write(data)
+            blob = await writer.finish()
+        return None if blob.name in known else await self._containers.keep_figure(container, blob, type)
+
+    async def keep_file(self, file: HostedFile, container: ContainerRecord) -> ContainerFileRecord:
         async with self._files.open(file) as opened:
             name = opened.name.rsplit("/", 1)[-1]
             blob = await self._blobs.adopt(_bounded(name, opened.chunks))

@@ -14,7 +14,7 @@ from msgspec import Struct, structs
 from belljar.dialects import deltas
 from belljar.dialects.deltas import Delta, ModelRequest
 from belljar.dialects.repair import fenced_call
-from belljar.errors import BelljarError
+from belljar.errors import BelljarError, NotFound
 from belljar.gateway.containers import Containers
 from belljar.gateway.engine import choices, compaction, replay, snapshots
 from belljar.gateway.engine.caller import Caller
@@ -22,7 +22,7 @@ from belljar.gateway.engine.citations import Citations
 from belljar.gateway.engine.deadline import Deadline
 from belljar.gateway.engine.emitter import Cell, Emitter
 from belljar.gateway.engine.history import Asked, Recalled, recall
-from belljar.gateway.engine.keeping import Keeper
+from belljar.gateway.engine.hosting import Hosting
 from belljar.gateway.engine.sealing import Sealer
 from belljar.gateway.engine.staging import Stage, has_files
 from belljar.gateway.interpreter import Interpreter, Ran
@@ -32,7 +32,7 @@ from belljar.sandbox.outputs import Stderr, Stdout
 from belljar.wire import faults, ids
 from belljar.wire.codec import encode
 from belljar.wire.events import TERMINAL, Event
-from belljar.wire.items import CellEnd, CodeInterpreterCall, Compaction, InputItem, OutputItem
+from belljar.wire.items import CellEnd, Compaction, InputItem, OutputItem
 from belljar.wire.requests import CreateResponse
 from belljar.wire.responses import Response, Usage
 from belljar.wire.tools import AutoContainer, CodeInterpreterTool, FunctionTool
@@ -118,6 +118,7 @@ class Run:
         self._citations = Citations()
         self._stage = Stage(rooms.records, rooms.blobs, rooms.containers, caller.owner)
         self._container: ContainerRecord | None = None
+        self._hosting: Hosting | None = None
         self._recalled = Recalled()
         self._context: tuple[InputItem, ...] = ()
         self._from = 0
@@ -176,6 +177,8 @@ class Run:
         """What can be found wrong before anything runs: for a caller who will not be there when it does."""
         route = await self._rooms.models.resolve(self._request.model)
         self._check(route)
+        if self._tool is not None and isinstance(self._tool.container, str):
+            await self._hold()
         await recall(self._rooms.records, Asked.of(self._request), self._caller.owner, self.id)
 
     def _check(self, route: Route) -> None:
@@ -192,17 +195,29 @@ class Run:
         await self._keep(response)
         return response
 
+    async def stop(self) -> list[Event]:
+        """The gateway ends before it does: it has failed, and what there is of it is kept."""
+        failed = self._emitter.fail(type="server_error", code="server_error", message=snapshots.STOPPED)
+        await self._keep(failed[-1].response)  # type: ignore[attr-defined]
+        return failed
+
     async def _work(self) -> AsyncGenerator[list[Event], None]:
         request, emitter = self._request, self._emitter
         route = await self._rooms.models.resolve(request.model)
         self._check(route)
+        if self._provider_runs(route) and self._tool is not None:
+            rooms = self._rooms
+            self._hosting = Hosting(
+                route, self._tool, rooms.containers, rooms.blobs, self._citations, self._hold, rooms.clock
+            )
+            self._stage.where = self._hosting.where
+            route = structs.replace(route, model=self._hosting)
         await self._recall(route)
         if self._recalled.compact_now:
             yield await self._compact(route)
             yield emitter.complete(int(self._rooms.clock()))
             return
         choice = request.tool_choice
-        hosted = self._provider_runs(route)
         last = self._rooms.options.turns - 1
         for number in range(self._rooms.options.turns):
             asked = self._ask(route, choice, bare=number == last)
@@ -210,8 +225,6 @@ class Run:
                 async for batch in answer:
                     if self._container is None and self._calls_interpreter(batch):
                         await self._hold()
-                    if hosted:
-                        batch = await self._received(batch, route)
                     if said := emitter.say(batch):
                         yield said
                     elif not batch:
@@ -244,17 +257,21 @@ class Run:
     async def _recall(self, route: Route) -> None:
         request, rooms, owner = self._request, self._rooms, self._caller.owner
         recalled = await recall(rooms.records, Asked.of(self._request), owner, self.id, self._memory)
-        tool, hosted = self._tool, self._provider_runs(route)
-        if tool is not None and not hosted:
+        tool, hosting = self._tool, self._hosting
+        if tool is not None:
             file_ids = tool.container.file_ids if isinstance(tool.container, AutoContainer) else ()
             self._recalled = recalled
-            if isinstance(tool.container, str) or file_ids or has_files(recalled.items):
+            earlier = hosting is not None and recalled.containers
+            if isinstance(tool.container, str) or file_ids or has_files(recalled.items) or earlier:
                 container = await self._hold()
                 if file_ids:
                     await self._stage.place_ids(container, file_ids, f"{self._tool_path()}.container.file_ids")
                 await self._stage.place_again(container, recalled.before)
                 recalled = structs.replace(recalled, own=await self._stage.place_parts(container, recalled.own))
                 await self._look(container)
+                if hosting is not None:
+                    where = f"{self._tool_path()}.container"
+                    await self._deadline.wait(hosting.supply(container, self._stage.params, where))
         self._recalled = recalled
         whole = self._recalled.items
         await self._stage.load(whole, files_inline=route.traits.hosted and tool is None, model=request.model)
@@ -272,7 +289,11 @@ class Run:
             tool, containers, owner = self._tool, self._rooms.containers, self._caller.owner
             assert tool is not None
             if isinstance(tool.container, str):
-                self._container = await containers.named(tool.container, owner)
+                try:
+                    self._container = await containers.named(tool.container, owner)
+                except NotFound as error:
+                    error.param = f"{self._tool_path()}.container"
+                    raise
             else:
                 memory = tool.container.memory_limit
                 self._container = await containers.auto(
@@ -379,20 +400,6 @@ class Run:
         return self._tool is not None and any(
             isinstance(delta, deltas.CallBegun) and delta.name in self._names for delta in batch
         )
-
-    async def _received(self, batch: list[Delta], route: Route) -> list[Delta]:
-        """Cells that the provider ran are cells of our container where it names none of its own, and so are files."""
-        received: list[Delta] = []
-        for delta in batch:
-            match delta:
-                case deltas.HostedCode(container_id="") | deltas.HostedEnd(item=CodeInterpreterCall(container_id="")):
-                    await self._hold()
-            if isinstance(delta, deltas.HostedEnd) and delta.files and route.files is not None:
-                keeper = Keeper(route.files, self._rooms.containers, self._rooms.blobs)
-                delta, files = await self._deadline.wait(keeper.keep(delta, await self._hold()))
-                self._citations.made(files)
-            received.append(delta)
-        return received
 
     def _meant(self, route: Route) -> str | None:
         """Code that a weak model wrote down instead of calling the tool."""

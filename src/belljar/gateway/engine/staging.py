@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from urllib.parse import unquote_to_bytes
 
 from msgspec import UNSET, structs
@@ -18,11 +18,17 @@ from belljar.wire.items import FunctionCallOutput, InputFile, InputImage, InputI
 LARGEST_INLINE = 20 << 20
 """Bytes of a file that goes to a model as part of its request."""
 _DATA_URL = re.compile(r"data:([^;,]*)((?:;[^;,]*)*),", re.ASCII)
+_ATTACHED = frozenset({InputFile, InputImage})
 _IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 
 
 def has_files(items: Iterable[InputItem]) -> bool:
-    return any(isinstance(part, InputFile) for item in items for part in _parts(item))
+    return any(type(part) is InputFile for item in items for part in _parts(item))
+
+
+def _is_bare(item: InputItem) -> bool:
+    """It has neither files nor pictures, as most have."""
+    return _ATTACHED.isdisjoint(map(type, _parts(item)))
 
 
 def _parts(item: InputItem) -> Sequence[Part]:
@@ -48,12 +54,17 @@ class Stage:
         self._containers = containers
         self._owner = owner
         self._places: dict[str, str] = {}
+        self.params: dict[str, str] = {}
+        """Which parameter gave a file, by its path in the container."""
+        self.where: Callable[[str], str] = "at /mnt/data/{}".format
+        """What the model is told of where a file is, by its path in the container."""
         self._inline: dict[str, str] = {}
 
     async def place_ids(self, container: ContainerRecord, file_ids: Sequence[str], param: str) -> None:
         """Uploaded files that the tool names."""
-        files = [await self._file(id, f"{param}[{number}]") for number, id in enumerate(file_ids)]
-        await self._place(container, files)
+        where = [f"{param}[{number}]" for number in range(len(file_ids))]
+        files = [await self._file(id, at) for id, at in zip(file_ids, where, strict=True)]
+        await self._place(container, files, where)
 
     async def place_parts(self, container: ContainerRecord, items: Sequence[InputItem]) -> tuple[InputItem, ...]:
         """The files of the input. What came inline is from now on a file of the container, and kept as such."""
@@ -74,13 +85,14 @@ class Stage:
         """Files of earlier requests, into a container that may be a new one; those deleted since are left out."""
         ids = {part.file_id for item in items for part in _parts(item) if isinstance(part, InputFile)}
         found = [await self._records.get_file(id, self._owner) for id in ids if isinstance(id, str)]
-        await self._place(container, [file for file in found if file is not None])
+        there = [file for file in found if file is not None]
+        await self._place(container, there, ["previous_response_id"] * len(there))
 
     async def _place_part(self, container: ContainerRecord, part: InputFile, where: str) -> InputFile:
         if isinstance(part.file_id, str):
             if part.file_id.startswith("cfile_"):
                 return part
-            await self._place(container, [await self._file(part.file_id, f"{where}.file_id")])
+            await self._place(container, [await self._file(part.file_id, f"{where}.file_id")], [f"{where}.file_id"])
             return part
         if isinstance(part.file_data, str):
             kind, data = read_data_url(part.file_data, f"{where}.file_data")
@@ -90,6 +102,7 @@ class Stage:
                 blob = await writer.finish()
             kept = await self._containers.put_file(container, name, blob, type=kind)
             self._places[kept.id] = kept.path
+            self.params[kept.path] = f"{where}.file_data"
             return InputFile(file_id=kept.id, filename=name)
         raise InvalidRequest(
             f"Unsupported value: '{where}.file_url'. This gateway fetches nothing from the network: upload the file to"
@@ -98,9 +111,11 @@ class Stage:
             fault="unsupported_value",
         )
 
-    async def _place(self, container: ContainerRecord, files: Sequence[FileRecord]) -> None:
-        for file, kept in zip(files, await self._containers.place(container, files), strict=True):
+    async def _place(self, container: ContainerRecord, files: Sequence[FileRecord], params: Sequence[str]) -> None:
+        placed = await self._containers.place(container, files)
+        for file, kept, param in zip(files, placed, params, strict=True):
             self._places[file.id] = kept.path
+            self.params[kept.path] = param
 
     def know(self, files: Iterable[ContainerFileRecord]) -> None:
         """Files that the container already has."""
@@ -109,7 +124,7 @@ class Stage:
     async def load(self, items: Sequence[InputItem], *, files_inline: bool, model: str) -> None:
         """Read what must go to the model itself: pictures, and whole files where it takes them."""
         for at, item in enumerate(items):
-            for number, part in enumerate(_parts(item)):
+            for number, part in enumerate(() if _is_bare(item) else _parts(item)):
                 where = f"input[{at}].content[{number}]"
                 if isinstance(part, InputImage) and part.file_id is not None and part.file_id not in self._inline:
                     file = await self._file(part.file_id, f"{where}.file_id")
@@ -136,10 +151,10 @@ class Stage:
     def shown(self, items: Iterable[InputItem]) -> tuple[InputItem, ...]:
         """The items as the model sees them: a file that is in the container is a path."""
         return tuple(
-            _with_parts(item, [self._shown(part) for part in parts])
-            if (parts := _parts(item)) and any(isinstance(part, InputFile | InputImage) for part in parts)
-            else item
-            for item in items
+            [
+                item if _is_bare(item) else _with_parts(item, [self._shown(part) for part in _parts(item)])
+                for item in items
+            ]
         )
 
     def _shown(self, part: Part) -> Part:
@@ -149,7 +164,7 @@ class Stage:
             return part
         if part.file_id in self._places:
             path = self._places[part.file_id]
-            return InputText(text=f"[The file {path.rsplit('/', 1)[-1]!r} is at /mnt/data/{path}]")
+            return InputText(text=f"[The file {path.rsplit('/', 1)[-1]!r} is {self.where(path)}]")
         if part.file_id in self._inline:
             return structs.replace(part, file_id=UNSET, file_data=self._inline[part.file_id])
         name = part.filename if isinstance(part.filename, str) else part.file_id

@@ -10,6 +10,7 @@ from urllib.parse import quote
 from belljar.config import Upstream
 from belljar.dialects import anthropic, chat, gemini, openai, xai
 from belljar.dialects.deltas import Decoder, Delta, ModelRequest
+from belljar.dialects.premises import Premises
 from belljar.dialects.quirks import Quirks
 from belljar.errors import BadSettings, ProviderError
 from belljar.gateway.upstream.answers import Answer, Broken
@@ -26,8 +27,8 @@ class Dialect(Protocol):
     """Where its models are listed."""
     PATH: str
     """Where it is asked; `{model}` stands for the name of the model."""
-    FILES: str | None
-    """Where it keeps a file that its code made, and beneath at /content the bytes; `{id}` stands for the file's id."""
+    PREMISES: Premises | None
+    """The sandbox in which it runs code itself, where it does."""
 
     def headers(self, key: str | None, base_url: str, quirks: Quirks, /) -> Mapping[str, str]:
         """What goes with every request beside what all wires have: how the key is shown, which version is spoken."""

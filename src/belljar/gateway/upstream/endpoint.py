@@ -52,6 +52,10 @@ class Endpoint:
     def url(self, path: str) -> str:
         return self._base + path
 
+    def beside(self, path: str) -> str:
+        """An address at the same server, whatever the base has in its path."""
+        return self._origin + path
+
     def unreachable(self, broken: Broken) -> Unreachable:
         """The failure in words that name the upstream and what to do."""
         if not broken.resend:

@@ -1,6 +1,9 @@
-"""The part of an address that tells one server from another."""
+"""The part of an address that tells one server from another, and whether that is this machine."""
 
 from __future__ import annotations
+
+from ipaddress import ip_address
+from urllib.parse import urlsplit
 
 _BEYOND_THE_SCHEME = len("https://")
 
@@ -9,3 +12,14 @@ def origin_of(url: str) -> str:
     """`https://host:port` of an http address: what is kept for a server is kept once, however many paths are asked."""
     end = url.find("/", _BEYOND_THE_SCHEME)
     return url if end < 0 else url[:end]
+
+
+def on_this_machine(url: str) -> bool:
+    """Whether nothing lies between us and this address, so that plain HTTP will do."""
+    parts = urlsplit(url)
+    if parts.scheme != "http":
+        return False
+    try:
+        return parts.hostname == "localhost" or ip_address(parts.hostname or "").is_loopback
+    except ValueError:
+        return False

@@ -6,7 +6,7 @@ import asyncio
 import io
 import os
 import ssl
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -23,7 +23,7 @@ from belljar.gateway.upstream.answers import (
     silent,
     unconnected,
 )
-from belljar.gateway.upstream.origins import origin_of
+from belljar.gateway.upstream.origins import on_this_machine, origin_of
 
 _LONGEST_HEADER = 64 * 1024
 
@@ -36,7 +36,15 @@ class RemoteClient:
         self._session: aiohttp.ClientSession | None = None
         self._proxies: dict[str, str | None] = {}
 
-    async def send(self, method: str, url: str, headers: Mapping[str, str], body: bytes, *, timeout: float) -> Answer:
+    async def send(
+        self,
+        method: str,
+        url: str,
+        headers: Mapping[str, str],
+        body: bytes | AsyncIterator[bytes],
+        *,
+        timeout: float,
+    ) -> Answer:
         if self._session is None:
             connector = aiohttp.TCPConnector(limit=0, ssl=self._trusted)
             self._session = aiohttp.ClientSession(
@@ -53,7 +61,7 @@ class RemoteClient:
                 method,
                 URL(url, encoded=True),
                 headers=headers,
-                data=io.BytesIO(body) if body else None,  # sent in pieces: plain bytes would hold up the loop
+                data=_sent(body),
                 proxy=self._proxies[origin],
                 timeout=aiohttp.ClientTimeout(connect=CONNECT_SECONDS, sock_read=timeout),
                 allow_redirects=False,
@@ -70,11 +78,20 @@ class RemoteClient:
             await session.close()
 
 
+def _sent(body: bytes | AsyncIterator[bytes]) -> io.BytesIO | AsyncIterator[bytes] | None:
+    """Always in pieces: plain bytes would hold up the loop."""
+    if isinstance(body, bytes):
+        return io.BytesIO(body) if body else None
+    return body
+
+
 def _proxy(url: str) -> str | None:
     """The environment's proxy for this address.
 
     aiohttp's own `trust_env` would also take keys from .netrc, where ours are meant, and start two threads a request.
     """
+    if on_this_machine(url):
+        return None
     parts = urlsplit(url)
     proxy = getproxies().get(parts.scheme, "")
     return proxy if proxy.startswith("http") and not proxy_bypass(parts.netloc) else None

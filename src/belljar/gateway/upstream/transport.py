@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable, Mapping
-from ipaddress import ip_address
-from urllib.parse import urlsplit
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING
 
 from belljar.gateway.upstream import retrying
 from belljar.gateway.upstream.answers import Answer, Broken, Client
 from belljar.gateway.upstream.loopback import LoopbackClient
-from belljar.gateway.upstream.origins import origin_of
+from belljar.gateway.upstream.origins import on_this_machine, origin_of
+
+if TYPE_CHECKING:
+    from belljar.gateway.upstream.remote import RemoteClient
 
 
 class Transport:
@@ -29,7 +31,7 @@ class Transport:
         self._clock = clock
         self._chance = chance
         self._near = LoopbackClient()
-        self._far: Client | None = None
+        self._far: RemoteClient | None = None
         self._clients: dict[str, Client] = {}
 
     def prepare(self, url: str) -> None:
@@ -63,6 +65,13 @@ class Transport:
             await self._sleep(wait)
             attempt += 1
 
+    async def upload(
+        self, url: str, headers: Mapping[str, str], chunks: AsyncIterator[bytes], *, size: int, timeout: float
+    ) -> Answer:
+        """The answer to a POST of `size` bytes that are never all in memory, sent once. Raises `Broken`."""
+        told = {**headers, "content-length": str(size)}
+        return await self._remote().send("POST", url, told, chunks, timeout=timeout)
+
     async def open(self, url: str, headers: Mapping[str, str], *, timeout: float) -> Answer:
         """The answer to a GET, asked for once, when its head is there. Raises `Broken`."""
         return await self._client(url).send("GET", url, headers, b"", timeout=timeout)
@@ -81,10 +90,10 @@ class Transport:
         origin = origin_of(url)
         client = self._clients.get(origin)
         if client is None:
-            client = self._clients[origin] = self._near if _on_this_machine(url) else self._remote()
+            client = self._clients[origin] = self._near if on_this_machine(url) else self._remote()
         return client
 
-    def _remote(self) -> Client:
+    def _remote(self) -> RemoteClient:
         if self._far is None:
             from belljar.gateway.upstream.remote import RemoteClient  # a quarter of a second, and not everybody's
 
@@ -102,13 +111,3 @@ async def whole(answer: Answer, limit: int = 16 << 20) -> bytes:
     finally:
         answer.close()
     return b"".join(pieces)[:limit]
-
-
-def _on_this_machine(url: str) -> bool:
-    parts = urlsplit(url)
-    if parts.scheme != "http":
-        return False
-    try:
-        return parts.hostname == "localhost" or ip_address(parts.hostname or "").is_loopback
-    except ValueError:
-        return False

@@ -1,0 +1,29 @@
+"""Many files that code made as one: a zip, which is then listed, approved and saved like any other file."""
+
+from __future__ import annotations
+
+import time
+import zipfile
+from collections.abc import Iterable
+
+from belljar.files.results import CodeExecutionOutputFile, FileDownloadResult, free_name, spool
+
+
+def zipped(files: Iterable[CodeExecutionOutputFile], name: str = "outputs.zip") -> CodeExecutionOutputFile:
+    """Fetch the files, piece by piece, into one archive. Inside, each has its own name and no directory."""
+    target = spool()
+    taken: set[str] = set()
+    now = time.localtime()[:6]
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+        for file in files:
+            inside = free_name(file.filename.replace("\\", "/").rpartition("/")[2] or "output", taken)
+            taken.add(inside)
+            about = zipfile.ZipInfo(inside, now)
+            about.compress_type = zipfile.ZIP_DEFLATED
+            with file.download() as fetched, archive.open(about, "w", force_zip64=True) as entry:
+                for piece in fetched.chunks():
+                    entry.write(piece)
+    made = FileDownloadResult(name, "application/zip", target)
+    return CodeExecutionOutputFile(
+        file_id="", filename=name, size=made.size, mime_type=made.mime_type, download=lambda: made
+    )

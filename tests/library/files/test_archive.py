@@ -1,0 +1,62 @@
+"""Many outputs as one zip: fetched in pieces, each under a name of its own, saved only where that is agreed to."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from belljar.files import Approval, CodeExecutionOutputFile, FileDownloadResult, Proposal, save_output_files, zipped
+from belljar.files.results import downloaded
+
+LARGE = bytes(range(256)) * 20_000
+
+
+def made(name: str, data: bytes) -> CodeExecutionOutputFile:
+    return CodeExecutionOutputFile(
+        file_id="", filename=name, size=len(data), download=lambda: downloaded(name, "text/csv", data)
+    )
+
+
+def test_all_are_in_it_under_names_that_stay_inside() -> None:
+    files = [made("a.csv", b"1"), made("a.csv", b"2"), made("../../etc/passwd", b"3"), made("x\\b.bin", LARGE)]
+    archive = zipped([*files, made("dir/", b"4")], "all.zip")
+    assert (archive.filename, archive.mime_type) == ("all.zip", "application/zip")
+    with archive.download() as fetched:
+        content = fetched.content
+    assert archive.size == len(content)
+    with zipfile.ZipFile(io.BytesIO(content)) as opened:
+        assert opened.testzip() is None
+        assert {name: opened.read(name) for name in opened.namelist()} == {
+            "a.csv": b"1",
+            "a-2.csv": b"2",
+            "passwd": b"3",
+            "b.bin": LARGE,
+            "output": b"4",
+        }
+
+
+def test_it_is_approved_like_any_file(tmp_path: Path) -> None:
+    seen: list[Proposal] = []
+
+    def ask(proposals: Sequence[Proposal]) -> Approval:
+        seen.extend(proposals)
+        return Approval.yes(seen)
+
+    [saved] = save_output_files([zipped([made("a.csv", b"1"), made("b.csv", b"2")])], tmp_path, ask)
+    assert [(one.name, one.state) for one in seen] == [("outputs.zip", "new")]
+    assert saved.path == tmp_path / "outputs.zip"
+    assert zipfile.ZipFile(saved.path).namelist() == ["a.csv", "b.csv"]
+
+
+def test_nothing_is_fetched_twice(tmp_path: Path) -> None:
+    fetched: list[str] = []
+
+    def download() -> FileDownloadResult:
+        fetched.append("a")
+        return downloaded("a", "text/plain", b"1")
+
+    one = CodeExecutionOutputFile(file_id="", filename="a", size=1, download=download)
+    save_output_files([zipped([one])], tmp_path, Approval.yes)
+    assert fetched == ["a"]
