@@ -8,9 +8,10 @@ BelljarError                 .code .status .retryable
 ├── OperatorError            change the installation   BadSettings · CannotConfine
 ├── ProviderError            the model's side          BadKey · RateLimited · QuotaExceeded · ContextTooLong · Filtered
 │                                                      Declined · Unreachable · Garbled · DeadlinePassed
-│                                                      OutputParseError
-├── SandboxError             isolation or capacity     NoneFree · Lost · Refused
-└── WorkspaceError           the caller's files        WorkspaceSecurityError · WorkspaceBudgetExceededError
+│                                                      OutputFiltered · OutputParseError · CompactionError
+├── SandboxError             isolation or capacity     NoneFree · Lost · Refused · ContainerExpiredError
+├── WorkspaceError           the caller's files        WorkspaceSecurityError · WorkspaceBudgetExceededError
+└── PromptEvaluationError    which prompt, and when    always together with one of the kinds above
 
 `code` is stable and machine-readable, `status` is the HTTP status the gateway answers with, and `retryable`
 says whether the same call may succeed later (`None`: cannot be told safely). What model-written code does
@@ -19,7 +20,7 @@ wrong is not here: that is a value, `belljar.sandbox.outputs.Exit`.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Literal, TypeAlias
 
 
 class BelljarError(Exception):
@@ -207,6 +208,12 @@ class Filtered(ProviderError):
     retryable = False
 
 
+class OutputFiltered(Filtered, AssertionError):
+    """The answer that was asked for was held back; also an AssertionError, which the adapter's contract promises."""
+
+    code = "output_filtered"
+
+
 class Declined(ProviderError):
     """The provider finds fault with the request; `param` and `fault` are its words for where and what."""
 
@@ -247,6 +254,17 @@ class OutputParseError(ProviderError):
     code = "output_unparsable"
 
 
+class CompactionError(ProviderError):
+    """The server did not compact a conversation; `token_count` is what it held, where that is known."""
+
+    code = "compaction_failed"
+
+    def __init__(self, message: str, *, token_count: int, original_error: Exception) -> None:
+        super().__init__(message)
+        self.token_count = token_count
+        self.original_error = original_error
+
+
 class SandboxError(BelljarError):
     """Isolation or capacity, not the code that ran."""
 
@@ -275,6 +293,18 @@ class Refused(SandboxError):
     code = "sandbox_refused"
 
 
+class ContainerExpiredError(SandboxError):
+    """A container has expired or is gone, and another could not be put in its place."""
+
+    code = "container_not_replaced"
+    retryable = True
+
+    def __init__(self, message: str, *, container_id: str, original_error: Exception) -> None:
+        super().__init__(message)
+        self.container_id = container_id
+        self.original_error = original_error
+
+
 class WorkspaceError(BelljarError):
     """The caller's files are at fault."""
 
@@ -294,6 +324,21 @@ class WorkspaceBudgetExceededError(WorkspaceError):
 
     code = "workspace_budget_exceeded"
     status = 413
+
+
+Phase: TypeAlias = Literal["request", "response", "tool", "budget"]
+
+
+class PromptEvaluationError(BelljarError):
+    """An evaluation failed. What is raised is always of another kind too, such as `RateLimited`, and caused by that."""
+
+    code = "prompt_evaluation"
+    prompt_name: str
+    phase: Phase
+    provider_payload: object
+    """What the provider answered; None where it did not."""
+    attempts: int
+    """How often the provider was asked in the turn that failed."""
 
 
 WinkError = BelljarError

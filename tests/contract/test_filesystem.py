@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import TypeAlias
@@ -10,24 +10,55 @@ from typing import TypeAlias
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from openai import OpenAI
+from tests.gateway.houses import House
+from tests.helpers.openai import FlatContainers
 
+from belljar.adapters.openai.config import ContainerConfig
+from belljar.adapters.openai.container_fs import ContainerFilesystem
 from belljar.errors import WorkspaceBudgetExceededError, WorkspaceSecurityError
 from belljar.filesystem import READ_ENTIRE_FILE, FileEntry, Filesystem, GrepMatch, HostFilesystem, InMemoryFilesystem
 from belljar.filesystem.globs import matches
 
 Make: TypeAlias = Callable[..., Filesystem]
-BACKENDS: dict[str, Callable[[Path], Make]] = {
-    "memory": lambda home: InMemoryFilesystem,
-    "host": lambda home: partial(HostFilesystem, home),
+Maker: TypeAlias = Callable[[pytest.FixtureRequest, Path], Make]
+
+
+def in_container(request: pytest.FixtureRequest, client: str) -> Make:
+    return partial(
+        ContainerFilesystem,
+        client=request.getfixturevalue(client),
+        container_config=ContainerConfig(memory_limit="1g"),
+    )
+
+
+BACKENDS: dict[str, Maker] = {
+    "memory": lambda request, home: InMemoryFilesystem,
+    "host": lambda request, home: partial(HostFilesystem, home),
+    "gateway": lambda request, home: in_container(request, "gateway"),
+    "flat": lambda request, home: in_container(request, "flat"),
 }
 """Each gives a maker that takes `max_bytes` and `read_only`."""
+
+
+@pytest.fixture(scope="session")
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenAI]:
+    state = tmp_path_factory.mktemp("gateway") / "state"
+    with House(state) as house, OpenAI(base_url=house.base_url, api_key="none", max_retries=0) as client:
+        yield client
+
+
+@pytest.fixture(scope="session")
+def flat() -> Iterator[OpenAI]:
+    with FlatContainers() as server, server.client() as client:
+        yield client
 
 
 @pytest.fixture(params=BACKENDS)
 def make(request: pytest.FixtureRequest, tmp_path: Path) -> Make:
     home = tmp_path / "home"
     home.mkdir()
-    return BACKENDS[request.param](home)
+    return BACKENDS[request.param](request, home)
 
 
 @pytest.fixture

@@ -5,11 +5,11 @@ from __future__ import annotations
 import builtins
 import re
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Final, Protocol, runtime_checkable
+from typing import BinaryIO, Final, Protocol, runtime_checkable
 
 from belljar.filesystem.globs import matches
 from belljar.filesystem.paths import Segments, segments_of, spelled
@@ -101,6 +101,11 @@ class Filesystem(Protocol):
 
     def append(self, path: str, content: bytes) -> None:
         self.write(path, (self.read(path) if self.exists(path) else b"") + content)
+
+    def copy_in(self, files: Iterable[tuple[str, BinaryIO, int]]) -> None:
+        """Write open files of the host, each to its path and at most so many bytes of it."""
+        for path, source, size in files:
+            self.write(path, source.read(size))
 
     def read_text(self, path: str, encoding: str = "utf-8") -> str:
         return self.read(path).decode(encoding)

@@ -7,8 +7,10 @@ import errno
 import os
 import shutil
 import stat
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import BinaryIO
 
 from belljar.errors import WorkspaceBudgetExceededError
 from belljar.filesystem.base import FileEntry, FileStat, Filesystem
@@ -49,6 +51,15 @@ class HostFilesystem(Filesystem):
         self._check_writable(segments)
         self._check_budget(segments, len(content))
         self._root.write(segments, content, append=True)
+
+    def copy_in(self, files: Iterable[tuple[str, BinaryIO, int]]) -> None:
+        with self._root.filling() as fill:
+            for path, source, size in files:
+                segments = segments_of(path)
+                self._check_writable(segments)
+                if self._max_bytes is not None:
+                    self._check_budget(segments, size - self._size(segments))
+                fill(segments, source, size)
 
     def stat(self, path: str) -> FileStat:
         segments = segments_of(path)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from belljar.errors import WorkspaceBudgetExceededError, WorkspaceError, WorkspaceSecurityError
-from belljar.filesystem.base import Filesystem
+from belljar.filesystem.base import Filesystem, walk
 from belljar.filesystem.globs import excluded, matches
 from belljar.filesystem.paths import Segments, VfsPath, segments_of, spelled
 
@@ -54,36 +56,71 @@ class HostMountPreview:
 
 
 def copy_mounts(
-    mounts: Sequence[HostMount], *, allowed_host_roots: Sequence[os.PathLike[str] | str], into: Filesystem
+    mounts: Sequence[HostMount],
+    *,
+    allowed_host_roots: Sequence[os.PathLike[str] | str],
+    into: Filesystem,
+    progress: Callable[[int], object] | None = None,
 ) -> tuple[HostMountPreview, ...]:
-    """Copy each mount; nothing outside the allowed roots is read. `("/",)` allows the whole host."""
-    if mounts and not allowed_host_roots:
+    """Copy each mount; nothing outside the allowed roots is read. `("/",)` allows the whole host.
+
+    `progress` is told the bytes of each file as it has come in.
+    """
+    roots = allowed(mounts, allowed_host_roots)
+    taken = set(walk(into)) if mounts else set()
+    return tuple(_copied(mount, roots, into, taken, progress) for mount in mounts)
+
+
+def check_mounts(mounts: Sequence[HostMount], *, allowed_host_roots: Sequence[os.PathLike[str] | str]) -> None:
+    """Raise what `copy_mounts` would raise of the mounts themselves, without reading what is in them."""
+    roots = allowed(mounts, allowed_host_roots)
+    for mount in mounts:
+        _resolved(mount.host_path, roots)
+
+
+def allowed(mounts: Sequence[HostMount], roots: Sequence[os.PathLike[str] | str]) -> tuple[Path, ...]:
+    if mounts and not roots:
         raise WorkspaceSecurityError("allowed_host_roots: is empty; name the directories that mounts may come from")
-    roots = tuple(Path(root).resolve() for root in allowed_host_roots)
-    return tuple(_copied(mount, roots, into) for mount in mounts)
+    return tuple(Path(root).resolve() for root in roots)
 
 
-def _copied(mount: HostMount, roots: tuple[Path, ...], into: Filesystem) -> HostMountPreview:
+def _copied(
+    mount: HostMount,
+    roots: tuple[Path, ...],
+    into: Filesystem,
+    taken: set[Segments],
+    progress: Callable[[int], object] | None,
+) -> HostMountPreview:
     source = _resolved(mount.host_path, roots)
+    is_directory = source.is_dir()
     target = (source.name,) if mount.mount_path is None else segments_of(mount.mount_path)
     entries: list[str] = []
     copied = 0
-    for relative, path in _chosen(mount, source, roots):
-        allowed = None if mount.max_bytes is None else mount.max_bytes - copied
-        content = _read(path, allowed)
-        if allowed is not None and len(content) > allowed:
-            raise WorkspaceBudgetExceededError(
-                f"{mount.host_path}: holds more than max_bytes={mount.max_bytes}, reached at {spelled(relative)}"
-            )
-        name = spelled((*target, *relative) if source.is_dir() else target)
-        if into.exists(name):
-            raise WorkspaceError(f"{mount.host_path}: {name} is there already; give the mount another mount_path")
-        into.write(name, content)
-        entries.append(spelled(relative))
-        copied += len(content)
-    return HostMountPreview(
-        mount.host_path, source, spelled(target), tuple(entries[:_SHOWN]), source.is_dir(), bytes_copied=copied
-    )
+
+    def files() -> Iterator[tuple[str, BinaryIO, int]]:
+        nonlocal copied
+        for relative, path in _chosen(mount, source, roots):
+            to = (*target, *relative) if is_directory else target
+            name = spelled(to)
+            if to in taken:
+                raise WorkspaceError(f"{mount.host_path}: {name} is there already; give the mount another mount_path")
+            with _opened(path) as stream:
+                size = os.fstat(stream.fileno()).st_size
+                copied += size
+                if mount.max_bytes is not None and copied > mount.max_bytes:
+                    at = spelled(relative)
+                    raise WorkspaceBudgetExceededError(
+                        f"{mount.host_path}: holds more than max_bytes={mount.max_bytes}, reached at {at}"
+                    )
+                yield name, stream, size
+            taken.add(to)
+            if len(entries) < _SHOWN:
+                entries.append(spelled(relative))
+            if progress is not None:
+                progress(size)
+
+    into.copy_in(files())
+    return HostMountPreview(mount.host_path, source, spelled(target), tuple(entries), is_directory, bytes_copied=copied)
 
 
 def _resolved(host_path: str, roots: tuple[Path, ...]) -> Path:
@@ -101,23 +138,25 @@ def _inside(path: Path, roots: tuple[Path, ...]) -> Path:
     return resolved
 
 
-def _chosen(mount: HostMount, source: Path, roots: tuple[Path, ...]) -> Iterator[tuple[Segments, Path]]:
+def _chosen(mount: HostMount, source: Path, roots: tuple[Path, ...]) -> Iterator[tuple[Segments, str]]:
     if not source.is_dir():
-        yield (source.name,), source
+        yield (source.name,), str(source)
         return
-    pending: list[tuple[Segments, Path, frozenset[Path]]] = [((), source, frozenset({source}))]
+    pending: list[tuple[Segments, str, frozenset[str]]] = [((), str(source), frozenset({str(source)}))]
     while pending:
         here, directory, above = pending.pop()
-        for path in sorted(directory.iterdir()):
-            relative = (*here, path.name)
-            if path.is_symlink():
-                if not mount.follow_symlinks or not path.exists():
+        with os.scandir(directory) as found:
+            entries = sorted(found, key=lambda entry: entry.name)
+        for entry in entries:
+            relative, path = (*here, entry.name), entry.path
+            if entry.is_symlink():
+                if not mount.follow_symlinks or not os.path.exists(path):
                     continue
-                path = _inside(path, roots)
-            if path.is_dir():
+                path = str(_inside(Path(path), roots))
+            if entry.is_dir():
                 if path not in above:  # a link to a directory it lies in would never end
                     pending.append((relative, path, above | {path}))
-            elif path.is_file() and _wanted(mount, relative):
+            elif entry.is_file() and _wanted(mount, relative):
                 yield relative, path
 
 
@@ -126,15 +165,16 @@ def _wanted(mount: HostMount, path: Segments) -> bool:
     return included and not excluded(path, mount.exclude_glob)
 
 
-def _read(path: Path, allowed: int | None) -> bytes:
-    """At most one byte more than allowed. A link or a pipe put here since we looked is not opened."""
+@contextmanager
+def _opened(path: str) -> Iterator[BinaryIO]:
+    """A link or a pipe put here since we looked is not opened."""
     try:
         opened = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
-        if path.is_symlink():
+        if os.path.islink(path):
             raise WorkspaceSecurityError(f"{path}: turned into a link while it was copied") from error
         raise
     with open(opened, "rb") as stream:
         if not stat.S_ISREG(os.fstat(opened).st_mode):
             raise WorkspaceSecurityError(f"{path}: is no plain file")
-        return stream.read(-1 if allowed is None else allowed + 1)
+        yield stream

@@ -8,15 +8,17 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 from belljar.errors import WorkspaceSecurityError
 from belljar.filesystem.paths import Segments, spelled
 
 _STEP = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _PLAIN = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK  # opening a pipe must not wait for its other end
+_CHUNK = 1 << 20
 
 
 class Root:
@@ -31,10 +33,7 @@ class Root:
         here = os.open(self.path, _STEP)
         try:
             for depth in range(1, len(segments) + 1):
-                so_far = segments[:depth]
-                if create:
-                    _make(here, so_far)
-                deeper = _opened(here, so_far, _STEP)
+                deeper = _stepped(here, segments[:depth], create=create)
                 os.close(here)
                 here = deeper
             yield here
@@ -43,20 +42,40 @@ class Root:
 
     @contextmanager
     def file(self, segments: Segments, flags: int = os.O_RDONLY) -> Iterator[int]:
-        """A descriptor of a plain file, for the duration."""
+        """A descriptor of a plain file, for the duration; directories on the way are made where it may be made."""
         if not segments:
             raise _fault(errno.EISDIR, segments)
-        with self.directory(segments[:-1]) as parent:
+        with self.directory(segments[:-1], create=bool(flags & os.O_CREAT)) as parent:
             opened = _opened(parent, segments, flags | _PLAIN)
-        try:
-            mode = os.fstat(opened).st_mode
-            if stat.S_ISDIR(mode):
-                raise _fault(errno.EISDIR, segments)
-            if not stat.S_ISREG(mode):
-                raise _refusal(segments)
+        with _plain_file(opened, segments):
             yield opened
-        finally:
-            os.close(opened)
+
+    @contextmanager
+    def filling(self) -> Iterator[Callable[[Segments, BinaryIO, int], None]]:
+        """For many files: a function that copies at most so many bytes of an open file to a path.
+
+        The directory of the last file stays open for the next, and the bytes do not leave the kernel where it can.
+        """
+        with ExitStack() as held:
+            here: Segments | None = None
+            parent = -1
+
+            def fill(segments: Segments, source: BinaryIO, size: int) -> None:
+                nonlocal here, parent
+                if not segments:
+                    raise _fault(errno.EISDIR, segments)
+                if segments[:-1] != here:
+                    held.close()
+                    here = None
+                    parent = held.enter_context(self.directory(segments[:-1], create=True))
+                    here = segments[:-1]
+                opened = _opened(parent, segments, os.O_WRONLY | os.O_CREAT | _PLAIN)
+                with _plain_file(opened, segments):
+                    os.ftruncate(opened, 0)
+                    while size and (moved := _moved(source.fileno(), opened, size)):
+                        size -= moved
+
+            yield fill
 
     def status(self, segments: Segments) -> os.stat_result:
         if not segments:
@@ -76,14 +95,18 @@ class Root:
 
     def write(self, segments: Segments, content: bytes, *, append: bool = False) -> None:
         """Directories on the way are made."""
-        with self.directory(segments[:-1], create=True):
-            pass
         flags = os.O_WRONLY | os.O_CREAT | (os.O_APPEND if append else 0)
         with self.file(segments, flags) as opened:
             if not append:  # and not O_TRUNC, which would empty what is then refused
                 os.ftruncate(opened, 0)
-            with open(opened, "ab" if append else "wb", closefd=False) as stream:
-                stream.write(content)
+            _put(opened, content)
+
+    def receive(self, segments: Segments, chunks: Iterable[bytes]) -> None:
+        """As `write`, piece by piece."""
+        with self.file(segments, os.O_WRONLY | os.O_CREAT) as opened:
+            os.ftruncate(opened, 0)
+            for chunk in chunks:
+                _put(opened, chunk)
 
     def mkdir(self, segments: Segments) -> None:
         with self.directory(segments, create=True):
@@ -99,6 +122,30 @@ class Root:
         return total
 
 
+@contextmanager
+def _plain_file(opened: int, segments: Segments) -> Iterator[None]:
+    """Closes it at the end; raises where it is something else."""
+    try:
+        mode = os.fstat(opened).st_mode
+        if stat.S_ISDIR(mode):
+            raise _fault(errno.EISDIR, segments)
+        if not stat.S_ISREG(mode):
+            raise _refusal(segments)
+        yield
+    finally:
+        os.close(opened)
+
+
+def _stepped(parent: int, segments: Segments, *, create: bool) -> int:
+    try:
+        return _opened(parent, segments, _STEP)
+    except FileNotFoundError:
+        if not create:
+            raise
+    _make(parent, segments)
+    return _opened(parent, segments, _STEP)
+
+
 def _make(parent: int, segments: Segments) -> None:
     try:
         os.mkdir(segments[-1], dir_fd=parent)
@@ -106,6 +153,23 @@ def _make(parent: int, segments: Segments) -> None:
         pass  # whatever it is, opening it comes next and says so
     except OSError as error:
         raise _fault(error.errno or errno.EIO, segments) from None
+
+
+def _put(opened: int, content: bytes) -> None:
+    left = memoryview(content)
+    while left:
+        left = left[os.write(opened, left) :]
+
+
+def _moved(source: int, target: int, most: int) -> int:
+    try:
+        return os.copy_file_range(source, target, most)
+    except OSError as error:
+        if error.errno not in (errno.EXDEV, errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS):
+            raise
+    data = os.read(source, min(most, _CHUNK))
+    _put(target, data)
+    return len(data)
 
 
 def _opened(parent: int, segments: Segments, flags: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeVar
 
@@ -9,7 +10,8 @@ from belljar.errors import PromptValidationError
 from belljar.filesystem import Filesystem
 from belljar.prompt.section import Section
 from belljar.prompt.template import OutputT, Placed, PromptTemplate
-from belljar.tools import Tool
+from belljar.tools import FileCitation, Tool
+from belljar.tools.code_interpreter import citations_in
 
 S = TypeVar("S", bound=Section[Any])
 
@@ -21,6 +23,8 @@ class RenderedPrompt(Generic[OutputT]):
     output_type: Any = None
     container: Literal["object", "array"] | None = None
     allow_extra_keys: bool = False
+    sections: tuple[Section[Any], ...] = ()
+    """Those that were enabled, parents before children."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,15 @@ class PromptResponse(Generic[OutputT]):
     prompt_name: str | None
     text: str | None
     output: OutputT | None
+    annotations: tuple[Mapping[str, Any], ...] = ()
+    """What the answer cites, as the provider wrote it down."""
+    finish_reason: Literal["stop", "length"] = "stop"
+    """`length`: the text was cut off where the model might say no more."""
+
+    @property
+    def citations(self) -> tuple[FileCitation, ...]:
+        """The files that the answer cites, by the names they can be fetched with."""
+        return citations_in(self.annotations)
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +81,7 @@ class Prompt(Generic[OutputT]):
         """Headings are numbered as the template stands, so that they do not move when a section is not enabled."""
         parts: list[str] = []
         tools: list[Tool[Any, Any]] = []
+        sections: list[Section[Any]] = []
         dark: list[tuple[str, ...]] = []
         for placed in self.template.placed():
             params = self._params(placed)
@@ -78,9 +92,15 @@ class Prompt(Generic[OutputT]):
                 continue
             parts.append(_rendered(placed, params))
             tools.extend(placed.section.tools)
-        template = self.template
-        text = "\n\n".join(parts)
-        return RenderedPrompt(text, tuple(tools), template.output_type, template.container, template.allow_extra_keys)
+            sections.append(placed.section)
+        return RenderedPrompt(
+            "\n\n".join(parts),
+            tuple(tools),
+            self.template.output_type,
+            self.template.container,
+            self.template.allow_extra_keys,
+            tuple(sections),
+        )
 
     def find_section(self, section_type: type[S]) -> S | None:
         """The first of that type, at any depth."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, get_args, get_origin
 
 from belljar.errors import PromptValidationError
 from belljar.prompt.section import KEY, Section
+from belljar.tools.choices import ToolChoice, choice_of
 from belljar.tools.forms import form_of
 from belljar.tools.specialised import Specialised
 
@@ -40,6 +41,8 @@ class PromptTemplate(Specialised, Generic[OutputT]):
     sections: Sequence[Section[Any]] = ()
     allow_extra_keys: bool = False
     """Whether members that the output does not have are passed over, and not a fault."""
+    tool_choice: ToolChoice = None
+    """None: what the adapter says."""
     output_type: Any = field(init=False)
     """The dataclass, also where a list of them is asked for; None for text."""
     container: Literal["object", "array"] | None = field(init=False)
@@ -50,6 +53,7 @@ class PromptTemplate(Specialised, Generic[OutputT]):
                 raise PromptValidationError(f"prompt {name} {value!r}: use 1 to 64 of a-z, 0-9, ., _ and -")
         set_once = object.__setattr__
         set_once(self, "sections", tuple(self.sections))
+        set_once(self, "tool_choice", choice_of(self.tool_choice))
         output_type, container = self._output()
         set_once(self, "output_type", output_type)
         set_once(self, "container", container)

@@ -15,6 +15,7 @@ from belljar.runtime.slices import (
     replace_latest_by,
     upsert_by,
 )
+from belljar.runtime.throttle import ThrottlePolicy
 from belljar.runtime.transaction import Snapshotable, Transaction, transaction
 
 __all__ = [
@@ -36,6 +37,7 @@ __all__ = [
     "Snapshot",
     "Snapshotable",
     "Subscription",
+    "ThrottlePolicy",
     "TokenUsage",
     "ToolInvoked",
     "Transaction",

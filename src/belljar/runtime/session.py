@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, is_dataclass
 from datetime import datetime
 from functools import partial
@@ -14,6 +15,7 @@ from uuid import UUID, uuid4
 
 from belljar.runtime.dispatcher import Dispatcher, DispatchResult, EventHandler, HandlerFailure, InProcessDispatcher
 from belljar.runtime.events import PromptExecuted, PromptRendered, ToolInvoked, now
+from belljar.runtime.journal import Change, Journal, keeping, note, without
 from belljar.runtime.slices import Reducer, ReducerContext, SlicePolicy, Snapshot, Values, append_all
 
 T = TypeVar("T")
@@ -33,9 +35,13 @@ class SessionProtocol(Protocol):
 
     def dispatch(self, event: object) -> DispatchResult: ...
 
+    def accept(self, event: ToolInvoked) -> DispatchResult: ...
+
     def snapshot(self, *, tag: str | None = None) -> Snapshot: ...
 
     def restore(self, snapshot: Snapshot, *, preserve_logs: bool = True) -> None: ...
+
+    def undoable(self) -> AbstractContextManager[Callable[[], None]]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +90,7 @@ class Session:
         )
         self._registrations: dict[type, tuple[_Registration, ...]] = {}
         self._observers: dict[type, tuple[Callable[[Any, Any], object], ...]] = {}
+        self._accepted: set[UUID] = set()
         if parent is not None:
             with parent._lock:
                 parent._children = (*parent._children, self)
@@ -104,23 +111,18 @@ class Session:
 
     def dispatch(self, event: object) -> DispatchResult:
         """Reduce. A reducer that raises is logged, its slice stays as it was, and the others go on."""
-        invoked: list[EventHandler] = []
-        failures: list[HandlerFailure] = []
-        changed: dict[type, tuple[Values, Values]] = {}
-        with self._lock:
-            for registration in self._registered(type(event)):
-                invoked.append(registration.reducer)
-                old = self._slices.get(registration.slice_type, ())
-                try:
-                    new = tuple(registration.reducer(old, event, context=ReducerContext(self)))
-                except Exception as error:  # noqa: BLE001 - reducers are other people's code
-                    _log.exception("a reducer of %s failed", type(event).__name__)
-                    failures.append(HandlerFailure(registration.reducer, error))
-                    continue
-                self._slices[registration.slice_type] = new
-                changed[registration.slice_type] = (changed.get(registration.slice_type, (old,))[0], new)
-        self._tell(changed)
-        return DispatchResult(event, tuple(invoked), tuple(failures))
+        return self._reduced([event], whole=False)
+
+    def accept(self, event: ToolInvoked) -> DispatchResult:
+        """Take in an event and its values before it is told to others; nothing of it where a reducer raises.
+
+        When it then comes over the dispatcher, it is not taken in again.
+        """
+        result = self._reduced([event, *_values(event)], whole=True)
+        if result.ok:
+            with self._lock:
+                self._accepted.add(event.event_id)
+        return result
 
     def observe(self, slice_type: type[T], observer: Callable[[tuple[T, ...], tuple[T, ...]], object]) -> Subscription:
         """Call `observer(old, new)` after each change, outside the session's lock."""
@@ -131,8 +133,8 @@ class Session:
     def reset(self) -> None:
         """Empty every slice; registrations and observers stay."""
         with self._lock:
-            changed = {slice_type: (old, ()) for slice_type, old in self._slices.items()}
-            self._slices.clear()
+            changed: dict[type, Change] = {slice_type: (old, ()) for slice_type, old in self._slices.items()}
+            self._set(changed)
         self._tell(changed)
 
     def snapshot(self, *, tag: str | None = None) -> Snapshot:
@@ -141,15 +143,20 @@ class Session:
 
     def restore(self, snapshot: Snapshot, *, preserve_logs: bool = True) -> None:
         """Slices that the snapshot does not know become empty; logs stay as they are now unless told otherwise."""
-        changed: dict[type, tuple[Values, Values]] = {}
         with self._lock:
-            for slice_type in {*self._slices, *snapshot.slices}:
-                if preserve_logs and self._policies.get(slice_type) is SlicePolicy.LOG:
-                    continue
-                old, new = self._slices.get(slice_type, ()), snapshot.slices.get(slice_type, ())
-                self._slices[slice_type] = new
-                changed[slice_type] = (old, new)
+            changed = {
+                slice_type: (self._slices.get(slice_type, ()), snapshot.slices.get(slice_type, ()))
+                for slice_type in {*self._slices, *snapshot.slices}
+                if not (preserve_logs and self._is_log(slice_type))
+            }
+            self._set(changed)
         self._tell(changed)
+
+    @contextmanager
+    def undoable(self) -> Iterator[Callable[[], None]]:
+        """Gives a function that undoes what was changed in here, but for logs. What others change meanwhile stays."""
+        with keeping(self) as journal:
+            yield partial(self._undo, journal)
 
     # -- for SliceAccessor ---------------------------------------------------------------------------------------------
 
@@ -160,8 +167,9 @@ class Session:
     def _change(self, slice_type: type, change: Callable[[Values], Values]) -> None:
         with self._lock:
             old = self._slices.get(slice_type, ())
-            new = self._slices[slice_type] = change(old)
-        self._tell({slice_type: (old, new)})
+            changed = {slice_type: (old, change(old))}
+            self._set(changed)
+        self._tell(changed)
 
     def _register(self, slice_type: type, event_type: type, reducer: Reducer, policy: SlicePolicy | None) -> None:
         with self._lock:
@@ -172,12 +180,59 @@ class Session:
 
     # -- inside --------------------------------------------------------------------------------------------------------
 
+    def _set(self, changed: Mapping[type, Change]) -> None:
+        self._slices.update({slice_type: new for slice_type, (_, new) in changed.items()})
+        note(self, changed)
+
+    def _undo(self, journal: Journal) -> None:
+        with self._lock:
+            now = {slice_type: self._slices[slice_type] for slice_type in journal.changes}
+            changed = {
+                slice_type: (now[slice_type], without(changes, now[slice_type]))
+                for slice_type, changes in journal.changes.items()
+                if not self._is_log(slice_type)
+            }
+            self._set(changed)
+        self._tell(changed)
+
+    def _is_log(self, slice_type: type) -> bool:
+        return self._policies.get(slice_type) is SlicePolicy.LOG
+
     def _registered(self, event_type: type) -> tuple[_Registration, ...]:
         return self._registrations.get(event_type) or (_Registration(event_type, append_all),)
+
+    def _reduced(self, events: list[object], *, whole: bool) -> DispatchResult:
+        """`whole`: all of them, or where a reducer raises none."""
+        invoked: list[EventHandler] = []
+        failures: list[HandlerFailure] = []
+        changed: dict[type, Change] = {}
+        with self._lock:
+            slices = dict(self._slices)
+            for event in events:
+                for registration in self._registered(type(event)):
+                    invoked.append(registration.reducer)
+                    old = slices.get(registration.slice_type, ())
+                    try:
+                        new = tuple(registration.reducer(old, event, context=ReducerContext(self)))
+                    except Exception as error:  # noqa: BLE001 - reducers are other people's code
+                        _log.exception("a reducer of %s failed", type(event).__name__)
+                        failures.append(HandlerFailure(registration.reducer, error))
+                        continue
+                    slices[registration.slice_type] = new
+                    changed[registration.slice_type] = (changed.get(registration.slice_type, (old,))[0], new)
+            if failures and whole:
+                changed = {}
+            self._set(changed)
+        self._tell(changed)
+        return DispatchResult(events[0], tuple(invoked), tuple(failures))
 
     def _received(self, event: PromptRendered | ToolInvoked | PromptExecuted) -> None:
         if event.session_id != self.session_id:
             return
+        with self._lock:
+            if event.event_id in self._accepted:
+                self._accepted.remove(event.event_id)
+                return
         results = [self.dispatch(event)]
         results += [self.dispatch(value) for value in _values(event)]
         failures = [failure.error for result in results for failure in result.errors]
@@ -193,7 +248,7 @@ class Session:
             self._observers[slice_type] = tuple(observers)
             return True
 
-    def _tell(self, changed: Mapping[type, tuple[Values, Values]]) -> None:
+    def _tell(self, changed: Mapping[type, Change]) -> None:
         for slice_type, (old, new) in changed.items():
             if old == new:
                 continue

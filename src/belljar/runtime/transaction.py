@@ -30,18 +30,19 @@ class Transaction:
 def transaction(session: SessionProtocol, resources: Iterable[Snapshotable] = ()) -> Iterator[Transaction]:
     """Roll back on an exception, which goes on its way, and on `fail()`. Log slices are kept.
 
-    Changes that other threads make meanwhile are rolled back with it.
+    Of the session, what was changed in here is undone, and nothing that other threads change meanwhile: not even those
+    that were started in here, unless they run in a copy of this context.
     """
-    before = session.snapshot()
     kept = [(resource, resource.snapshot()) for resource in resources]
     current = Transaction()
-    try:
-        yield current
-    except BaseException:
-        current.fail()
-        raise
-    finally:
-        if current.failed:
-            session.restore(before)
-            for resource, snapshot in kept:
-                resource.restore(snapshot)
+    with session.undoable() as undo:
+        try:
+            yield current
+        except BaseException:
+            current.fail()
+            raise
+        finally:
+            if current.failed:
+                undo()
+                for resource, snapshot in kept:
+                    resource.restore(snapshot)

@@ -1,10 +1,11 @@
 """Typed tools: what a model may call, what it is called with, and what it gives."""
 
 from belljar.filesystem import HostFilesystem, HostMount, HostMountPreview, InMemoryFilesystem, VfsPath
+from belljar.tools.choices import ToolChoice
 from belljar.tools.code_interpreter import CodeInterpreterOutput, FileCitation, OpenAICodeInterpreterTool
 from belljar.tools.containers import AutoContainerConfig, ExistingContainerRef
 from belljar.tools.context import ToolContext
-from belljar.tools.execution import call_tool
+from belljar.tools.execution import call_tool, receive_output
 from belljar.tools.provider import ProviderTool
 from belljar.tools.resources import ResourceRegistry
 from belljar.tools.result import ToolResult
@@ -25,6 +26,7 @@ __all__ = [
     "ProviderTool",
     "ResourceRegistry",
     "Tool",
+    "ToolChoice",
     "ToolContext",
     "ToolExample",
     "ToolHandler",
@@ -33,5 +35,6 @@ __all__ = [
     "call_tool",
     "dump",
     "parse",
+    "receive_output",
     "schema",
 ]

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Generic, TypeAlias, TypeVar, cast, get_args, g
 from belljar.tools.context import ToolContext
 from belljar.tools.handlers import hints_of
 from belljar.tools.result import ToolResult
-from belljar.tools.serde import parse
+from belljar.tools.serde import dump, parse
 from belljar.tools.tool import ParamsT, ResultT, Tool
 
 ConfigT = TypeVar("ConfigT")
@@ -34,6 +34,15 @@ class ProviderTool(Tool[ParamsT, ResultT], Generic[ParamsT, ResultT, ConfigT]):
             raise self._fault("provider: is empty; name the provider that runs it")
         if self.handle_provider_output is not None:
             self._check_hook(self.handle_provider_output)
+
+    @property
+    def type(self) -> str:
+        """What the provider calls it."""
+        return self.name
+
+    def wire(self) -> dict[str, Any]:
+        """Its place in a request's `tools`: its type, and its config's members."""
+        return {"type": self.type, **(dump(self.config, exclude_none=True) or {})}
 
     def receive(self, payload: Mapping[str, object], *, context: ToolContext) -> ToolResult[ResultT]:
         """What a provider's answer means: the hook is asked first, with the payload as a `Result`; else the handler."""

@@ -21,7 +21,7 @@ from belljar.prompt import (
     Section,
     Tool,
 )
-from belljar.tools import InMemoryFilesystem, OpenAICodeInterpreterTool
+from belljar.tools import FileCitation, InMemoryFilesystem, OpenAICodeInterpreterTool
 
 
 @dataclass(frozen=True)
@@ -67,6 +67,7 @@ def test_the_founding_example() -> None:
         tools=(),
         output_type=ReviewResult,
         container="object",
+        sections=prompt.sections,
     )
 
 
@@ -171,8 +172,10 @@ def test_two_tools_may_not_share_a_name() -> None:
 
 def test_what_is_not_enabled_takes_its_children_and_tools_along() -> None:
     dark = text("a", enabled=lambda: False, tools=[tool_of("one")], children=[text("c", tools=[tool_of("two")])])
-    result = Prompt(PromptTemplate(ns="n", key="k", sections=[dark, text("b")])).render()
+    light = text("b")
+    result = Prompt(PromptTemplate(ns="n", key="k", sections=[dark, light])).render()
     assert (result.text, result.tools) == ("## 2. B (b)\n\nwords", ())
+    assert result.sections == (light,)
 
 
 def test_enabled_is_asked_with_the_parameters() -> None:
@@ -230,3 +233,9 @@ def test_a_response_is_frozen() -> None:
     response = PromptResponse[ReviewResult]("p", None, ReviewResult("s", []))
     with pytest.raises(dataclasses.FrozenInstanceError):
         response.text = "x"  # type: ignore[misc]
+
+
+def test_a_response_knows_the_files_it_cites() -> None:
+    cited = {"type": "container_file_citation", "container_id": "cntr_1", "file_id": "cfile_1", "filename": "a.png"}
+    response = PromptResponse("p", "see", None, annotations=(cited, {"type": "url_citation", "url": "https://x"}))
+    assert response.citations == (FileCitation("cntr_1", "cfile_1", "a.png"),)

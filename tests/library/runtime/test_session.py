@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
@@ -299,6 +301,29 @@ def test_whoever_reports_hears_of_broken_reducers() -> None:
     assert not result.ok
 
 
+def test_what_was_accepted_is_not_taken_in_again() -> None:
+    session = Session()
+    heard: list[tuple[Note, ...]] = []
+    session.dispatcher.subscribe(ToolInvoked, lambda event: heard.append(session[Note].all()))
+    event = invoked(session, Result(Note("a")))
+    assert session.accept(event).ok
+    assert session.dispatcher.dispatch(event).ok
+    assert (session[ToolInvoked].all(), session[Note].all()) == ((event,), (Note("a"),))
+    assert heard == [(Note("a"),)]
+    session.dispatcher.dispatch(event)
+    assert len(session[ToolInvoked].all()) == 2
+
+
+def test_what_one_reducer_refuses_is_not_accepted_at_all() -> None:
+    session = Session()
+    told: list[object] = []
+    session.observe(ToolInvoked, lambda old, new: told.append(new))
+    session[Note].register(Note, broken)
+    result = session.accept(invoked(session, Result(Note("a"))))
+    assert [str(failure.error) for failure in result.errors] == ["broken reducer"]
+    assert (session[ToolInvoked].all(), told) == ((), [])
+
+
 # -- transactions -----------------------------------------------------------------------------------------------------
 
 
@@ -325,3 +350,97 @@ def test_fail_rolls_back_quietly_and_success_keeps() -> None:
         dropped.fail()
     assert not kept.failed
     assert session[Note].all() == (Note("a"),)
+
+
+def elsewhere(act: Callable[[], object]) -> None:
+    """In another thread."""
+    thread = threading.Thread(target=act)
+    thread.start()
+    thread.join()
+
+
+def test_what_others_do_meanwhile_is_not_rolled_back() -> None:
+    session = Session()
+    session.dispatch(Note("a"))
+    with transaction(session) as failing:
+        session.dispatch(Note("mine"))
+        elsewhere(lambda: (session.dispatch(Note("theirs")), session.dispatch(Count(1))))
+        session.dispatch(Note("mine too"))
+        failing.fail()
+    assert session[Note].all() == (Note("a"), Note("theirs"))
+    assert session[Count].all() == (Count(1),)
+
+
+def test_a_thread_in_the_same_context_is_rolled_back() -> None:
+    session = Session()
+    with transaction(session) as failing:
+        context = copy_context()
+        elsewhere(lambda: context.run(session.dispatch, Note("mine")))
+        failing.fail()
+    assert session[Note].all() == ()
+
+
+def test_a_value_that_was_replaced_comes_back_unless_others_have_put_another_there() -> None:
+    session = Session()
+    session[Note].register(Note, replace_latest)
+    session.dispatch(Note("a"))
+    with transaction(session) as failing:
+        session.dispatch(Note("mine"))
+        session[Note].clear()
+        failing.fail()
+    assert session[Note].all() == (Note("a"),)
+    with transaction(session) as failing:
+        session.dispatch(Note("mine"))
+        elsewhere(lambda: session.dispatch(Note("theirs")))
+        failing.fail()
+    assert session[Note].all() == (Note("theirs"),)
+
+
+@pytest.mark.parametrize(("inner", "outer", "kept"), [(0, 0, "abc"), (1, 0, "ac"), (0, 1, ""), (1, 1, "")])
+def test_transactions_in_transactions(inner: int, outer: int, kept: str) -> None:
+    session = Session()
+    with transaction(session) as first:
+        session.dispatch(Note("a"))
+        with transaction(session) as second:
+            session.dispatch(Note("b"))
+            second.failed = bool(inner)
+        session.dispatch(Note("c"))
+        first.failed = bool(outer)
+    assert "".join(note.key for note in session[Note].all()) == kept
+
+
+def test_rolling_back_is_told_to_observers() -> None:
+    session = Session()
+    told: list[tuple[Note, ...]] = []
+    session.observe(Note, lambda old, new: told.append(new))
+    with transaction(session) as failing:
+        session.dispatch(Note("a"))
+        failing.fail()
+    assert told == [(Note("a"),), ()]
+
+
+def test_another_session_is_another_matter() -> None:
+    mine, other = Session(), Session()
+    with transaction(mine) as failing:
+        other.dispatch(Note("a"))
+        failing.fail()
+    assert other[Note].all() == (Note("a"),)
+
+
+def test_everything_that_changes_a_session_can_be_undone() -> None:
+    session = Session()
+    session.dispatch(Note("a"))
+    before = session.snapshot()
+    session.dispatch(Note("b"))
+    for change in (
+        session.reset,
+        lambda: session.restore(before),
+        lambda: session[Note].seed([Note("x")]),
+        lambda: session[Note].clear(lambda note: note.key == "a"),
+        lambda: session[Note].append(Note("c")),
+    ):
+        with transaction(session) as failing:
+            change()
+            assert session[Note].all() != (Note("a"), Note("b"))
+            failing.fail()
+        assert session[Note].all() == (Note("a"), Note("b"))

@@ -10,8 +10,16 @@ import pytest
 
 from belljar.errors import BudgetExceededError, DeadlineExceededError, PromptValidationError, ToolValidationError
 from belljar.filesystem import Filesystem, InMemoryFilesystem
-from belljar.runtime import Budget, BudgetTracker, ReducerContext, Session, ToolInvoked
-from belljar.tools import ResourceRegistry, Tool, ToolContext, ToolResult, call_tool
+from belljar.runtime import Budget, BudgetTracker, ReducerContext, Session, TokenUsage, ToolInvoked
+from belljar.tools import (
+    ProviderTool,
+    ResourceRegistry,
+    Tool,
+    ToolContext,
+    ToolResult,
+    call_tool,
+    receive_output,
+)
 
 MakeContext: TypeAlias = Callable[..., ToolContext]
 
@@ -99,10 +107,43 @@ def test_a_broken_reducer_fails_the_call(context: ToolContext, session: Session)
         raise RuntimeError("broken reducer")
 
     session[Result].register(Result, broken)
+    heard: list[bool] = []
+    session.dispatcher.subscribe(ToolInvoked, lambda event: heard.append(event.result.success))
     result = call_tool(tool_of(doubled), {"n": 2}, context=context, adapter="openai")
     assert not result.success
     assert "Nothing was kept" in result.message
     assert session[Seen].all() == ()
+    assert heard == [False]
+    assert [event.result for event in session[ToolInvoked].all()] == [result]
+
+
+def test_a_broken_subscriber_fails_nothing(context: ToolContext, session: Session) -> None:
+    def broken(event: ToolInvoked) -> None:
+        raise RuntimeError("broken subscriber")
+
+    session.dispatcher.subscribe(ToolInvoked, broken)
+    assert call_tool(tool_of(doubled), {"n": 2}, context=context, adapter="openai").success
+    assert session[Result].all() == (Result(4),)
+
+
+def test_what_a_provider_ran_is_a_transaction_too(context: ToolContext, session: Session) -> None:
+    def hook(result: Result, context: ToolContext) -> ToolResult[Result]:
+        context.session.dispatch(Seen(result.doubled))
+        return ToolResult("received", result, success=result.doubled > 0)
+
+    tool = ProviderTool[None, Result, None](
+        name="hosted", description="d", provider="openai", handle_provider_output=hook
+    )
+    usage = TokenUsage(1, 2)
+    for doubled in (4, -4):
+        receive_output(tool, {"doubled": doubled}, context=context, adapter="openai", call_id="c", usage=usage)
+    assert (session[Seen].all(), session[Result].all()) == ((Seen(4),), (Result(4),))
+    assert [
+        (event.call_id, event.params, event.usage, event.result.success) for event in session[ToolInvoked].all()
+    ] == [
+        ("c", None, usage, True),
+        ("c", None, usage, False),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -118,3 +118,8 @@ def test_a_hook_without_annotations_is_taken_at_its_word(context: ToolContext) -
 def test_the_handler_is_checked_as_any_tools() -> None:
     with pytest.raises(PromptValidationError, match="handler: takes 2 positional"):
         search(handler=hook)
+
+
+def test_on_the_wire_it_is_its_type_and_its_config() -> None:
+    assert (search().type, search().wire()) == ("search", {"type": "search"})
+    assert search(config=Config(3)).wire() == {"type": "search", "size": 3}

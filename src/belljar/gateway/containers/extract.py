@@ -29,6 +29,9 @@ FREE = 16 * MIB
 """Up to here no ratio is too high: a small archive of zeros does no harm."""
 _HEADER = 4 * MIB
 """The most that is read at once: a directory of thousands of names fits, a bomb does not."""
+_BATCH = 2 * MIB
+_EACH = 1024
+"""What a file counts besides its bytes: empty ones must not gather without end."""
 _XZ_MEMORY = 128 * MIB
 """What `xz -9` needs, twice."""
 
@@ -64,6 +67,48 @@ def unpack(archive: BinaryIO, filename: str, bounds: Bounds) -> Iterator[str | b
     except Exception as error:  # a stranger's bytes can make the parsers raise anything
         why = str(error) or type(error).__name__
         raise tally.refuse(f"cannot be read as a tar or zip archive ({why})") from error
+
+
+class Sorted:
+    """The steps of `unpack`, sorted for whoever keeps them: small files by the batch, and large ones in pieces.
+
+    Going to a thread, to the disk or to a lock for each small file would cost more than the file.
+    """
+
+    def __init__(self, steps: Iterator[str | bytes]) -> None:
+        self._steps = steps
+        self._ahead: list[str | bytes] = []
+
+    def batch(self) -> list[tuple[str, bytes]]:
+        """The next small files, whole; none where a large one comes next, or the end."""
+        found: list[tuple[str, bytes]] = []
+        weight = 0
+        while weight < _BATCH and isinstance(path := self._next(), str):
+            piece = self._next()
+            if isinstance(piece, bytes) and len(piece) == MIB:
+                self._ahead = [path, piece]
+                break
+            if not isinstance(piece, bytes):
+                self._ahead, piece = ([] if piece is None else [piece]), b""
+            found.append((path, piece))
+            weight += _EACH + len(piece)
+        return found
+
+    def large(self) -> str | None:
+        """The path of a large file, whose pieces come next; None at the end."""
+        path = self._next()
+        return path if isinstance(path, str) else None
+
+    def piece(self) -> bytes:
+        """None left: empty."""
+        step = self._next()
+        if isinstance(step, bytes):
+            return step
+        self._ahead = [] if step is None else [step]
+        return b""
+
+    def _next(self) -> str | bytes | None:
+        return self._ahead.pop(0) if self._ahead else next(self._steps, None)
 
 
 class _Tally:

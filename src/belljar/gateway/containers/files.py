@@ -16,6 +16,9 @@ from belljar.sandbox import explain
 from belljar.sandbox.base import FileInfo
 from belljar.wire import ids
 
+_AT_ONCE = 500
+"""Records that wait for one commit together: an archive may have so many that others would wait, and memory grow."""
+
 
 class Incoming(NamedTuple):
     """A file that is to be put at a path."""
@@ -25,6 +28,27 @@ class Incoming(NamedTuple):
     type: str
     source: Literal["user", "assistant"] = "user"
     id: str | None = None
+
+
+async def keep_figure(records: Records, container_id: str, blob: Blob, type: str, now: float) -> ContainerFileRecord:
+    """A picture that a cell showed, as a file named by its id.
+
+    It is in the store alone: in the workspace, code that takes every picture there would meet it.
+    """
+    id = ids.new("cfile")
+    return await records.put_container_file(
+        ContainerFileRecord(
+            id=id,
+            container_id=container_id,
+            path=f"{id}.{type.partition('/')[2]}",
+            created_at=int(now),
+            size=blob.size,
+            modified=now,
+            source="assistant",
+            blob=blob.name,
+            type=type,
+        )
+    )
 
 
 class Files:
@@ -102,7 +126,10 @@ class Files:
         try:
             if held is not None:
                 await self._write(held, incoming, written)
-            kept = await asyncio.gather(*(self._record(slot.id, one) for one in incoming))
+            kept: list[ContainerFileRecord] = []
+            for start in range(0, len(incoming), _AT_ONCE):
+                some = incoming[start : start + _AT_ONCE]
+                kept += await asyncio.gather(*(self._record(slot.id, one) for one in some))
         except BaseException:
             if held is not None:
                 await self._undo(held, written)
@@ -110,7 +137,7 @@ class Files:
         for record in kept:
             if held is not None and record.path in written:
                 held.note(record, written[record.path])
-        return list(kept)
+        return kept
 
     async def _write(self, held: Held, incoming: Sequence[Incoming], written: dict[str, FileInfo]) -> None:
         try:

@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 import msgspec
 
 from belljar.errors import BelljarError, Lost
-from belljar.gateway.containers.files import Files, Incoming
+from belljar.gateway.containers.files import Files, Incoming, keep_figure
 from belljar.gateway.containers.sandboxes import Sandboxes, not_found
 from belljar.gateway.containers.slots import Held, Slot
 from belljar.gateway.containers.workspace import LeftOut
@@ -17,7 +17,6 @@ from belljar.gateway.store.base import Blob, Blobs, ContainerFileRecord, Records
 from belljar.sandbox.base import Cell
 from belljar.sandbox.outputs import Exit, FileChanged, Output
 from belljar.sandbox.packages import unnamed
-from belljar.wire import ids
 
 
 class Lease:
@@ -103,25 +102,8 @@ class Lease:
         return collected.taken
 
     async def keep_figure(self, data: bytes, type: str) -> ContainerFileRecord:
-        """Keep a picture that the cell showed as a file of the container, named by its id.
-
-        It is in the store alone: in the workspace, code that takes every picture there would meet it.
-        """
-        blob = await self._blob(data)
-        id, now = ids.new("cfile"), self._clock()
-        return await self._records.put_container_file(
-            ContainerFileRecord(
-                id=id,
-                container_id=self._held.id,
-                path=f"{id}.{type.partition('/')[2]}",
-                created_at=int(now),
-                size=blob.size,
-                modified=now,
-                source="assistant",
-                blob=blob.name,
-                type=type,
-            )
-        )
+        """Keep a picture that the cell showed as a file of the container, named by its id."""
+        return await keep_figure(self._records, self._held.id, await self._blob(data), type, self._clock())
 
     async def save(self, path: str, content: bytes, type: str) -> ContainerFileRecord:
         """Put a file of ours where the code can read it."""

@@ -34,7 +34,9 @@ class Policy:
     largest_file: int | None = None
     """Bytes of one file; the whole workspace by default."""
     max_files: int = 1000
-    """Files taken from one cell, or from one archive."""
+    """Files taken from one cell."""
+    archive_files: int = 50_000
+    """Files taken from one archive: a large repository has so many."""
     max_bytes: int | None = None
     """Bytes taken from one cell; the whole workspace by default."""
     collect_timeout: float = 60.0

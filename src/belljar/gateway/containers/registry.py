@@ -7,6 +7,7 @@ import mimetypes
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
+from itertools import chain
 from typing import Literal
 
 import msgspec
@@ -14,7 +15,7 @@ import msgspec
 from belljar.config import size
 from belljar.errors import ContainerExpired, InvalidRequest, NotFound, TooLarge
 from belljar.gateway.containers import extract, names, workspace
-from belljar.gateway.containers.files import Files, Incoming
+from belljar.gateway.containers.files import Files, Incoming, keep_figure
 from belljar.gateway.containers.lease import Lease
 from belljar.gateway.containers.policy import Policy
 from belljar.gateway.containers.sandboxes import Sandboxes, not_found
@@ -28,6 +29,8 @@ from belljar.wire.tools import NetworkPolicy
 AUTO = "auto"
 """The name of containers that nobody named."""
 _OFF = NetworkPolicy(type="disabled")
+_AT_ONCE = 4
+"""Threads that keep the files of an archive; they are everybody's."""
 
 
 class Containers:
@@ -133,6 +136,13 @@ class Containers:
                 await self._records.put_container(fresh)
         return fresh
 
+    async def note_hosted(self, container: ContainerRecord, hosted: bytes) -> None:
+        """A provider ran code for it: keep what is known of its side, and start the idle clock anew."""
+        async with self._sandboxes.slot(container.id).filing:
+            fresh = await self.get(container.id, container.owner)
+            now = int(self._clock())
+            await self._records.put_container(msgspec.structs.replace(fresh, hosted=hosted, last_active_at=now))
+
     async def delete(self, id: str, owner: str) -> None:
         """Its sandbox dies, whatever runs in it, and its files go."""
         await self.get(id, owner)
@@ -161,6 +171,10 @@ class Containers:
         [record] = await self._put(container, [incoming])
         return record
 
+    async def keep_figure(self, container: ContainerRecord, blob: Blob, type: str) -> ContainerFileRecord:
+        """A picture that code showed."""
+        return await keep_figure(self._records, container.id, blob, type, self._clock())
+
     async def place(self, container: ContainerRecord, files: Sequence[FileRecord]) -> list[ContainerFileRecord]:
         """Uploaded files, each at most once, under its own name or, where that is taken, with its id before it."""
         for file in files:
@@ -172,7 +186,7 @@ class Containers:
     async def extract(self, container: ContainerRecord, blob: Blob, filename: str) -> list[ContainerFileRecord]:
         """The files of a tar or zip archive; if anything is wrong with it, none of them."""
         container = await self._in_use(container)
-        bounds = extract.Bounds(self._policy.max_files, self._policy.spec(container).limits.disk)
+        bounds = extract.Bounds(self._policy.archive_files, self._policy.spec(container).limits.disk)
         async with workspace.opened(blob.name, self._blobs) as file:
             members = await self._unpacked(extract.unpack(file, filename, bounds))
         for path, content in members:
@@ -181,14 +195,27 @@ class Containers:
 
     async def _unpacked(self, steps: Iterator[str | bytes]) -> list[tuple[str, Blob]]:
         found: list[tuple[str, Blob]] = []
-        step = await asyncio.to_thread(next, steps, None)
-        while isinstance(step, str):
-            path = step
+        source = extract.Sorted(steps)
+        while True:
+            batch = await asyncio.to_thread(source.batch)
+            while batch:  # the next is read while the disk is waited for
+                kept, batch = await asyncio.gather(self._kept(batch), asyncio.to_thread(source.batch))
+                found += kept
+            path = await asyncio.to_thread(source.large)
+            if path is None:
+                return found
             async with self._blobs.write() as writer:
-                while isinstance(step := await asyncio.to_thread(next, steps, None), bytes):
-                    await writer.write(step)
+                while piece := await asyncio.to_thread(source.piece):
+                    await writer.write(piece)
                 found.append((path, await writer.finish()))
-        return found
+
+    async def _kept(self, files: Sequence[tuple[str, bytes]]) -> list[tuple[str, Blob]]:
+        """In a few threads: most of it is waiting for the disk."""
+        share = -(-len(files) // _AT_ONCE)
+        contents = [content for _, content in files]
+        shares = [contents[start : start + share] for start in range(0, len(files), share)]
+        kept = await asyncio.gather(*(self._blobs.keep(one) for one in shares))
+        return list(zip((path for path, _ in files), chain.from_iterable(kept), strict=True))
 
     async def _put(self, container: ContainerRecord, incoming: Sequence[Incoming]) -> list[ContainerFileRecord]:
         container = await self._in_use(container)

@@ -1,0 +1,76 @@
+"""One turn, tried until it is answered: throttling, repairs, and the deadline over all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from functools import partial
+from random import uniform
+
+from belljar.adapters.failures import failed
+from belljar.adapters.steps import Ask, Do, Heard, OnText, Pause, Steps
+from belljar.adapters.turns import Conversation
+from belljar.errors import DeadlineExceededError, ProviderError
+from belljar.runtime import Deadline, ThrottlePolicy
+
+
+def asked(
+    conversation: Conversation,
+    prompt_name: str,
+    policy: ThrottlePolicy,
+    deadline: Deadline | None = None,
+    on_text: OnText | None = None,
+    jitter: Callable[[float, float], float] = uniform,
+) -> Steps[Heard]:
+    """What was said before a turn broke cannot be taken back, so nothing is tried again after it."""
+    said: list[str] = []
+
+    def hear(text: str) -> None:
+        said.append(text)
+        if on_text is not None:
+            on_text(text)
+
+    attempts, waited, mended = 0, timedelta(0), False
+    while True:
+        if deadline is not None:
+            deadline.check()
+        attempts += 1
+        try:
+            heard: Heard = yield Ask(conversation.request(), deadline, on_text and hear)
+            return heard
+        except ProviderError as error:
+            if deadline is not None:
+                _check(deadline, timedelta(0), error)
+            if not said and not mended and (yield Do(partial(conversation.mend, error))):
+                mended = True
+                continue
+            again = not said and worth_another(error)
+            wait = policy.delay(attempts, waited, _after(error), jitter) if again else None
+            if wait is None:
+                raise failed(error, prompt_name, "request", attempts=attempts) from error
+            if deadline is not None:
+                _check(deadline, wait, error)
+        yield Pause(wait.total_seconds())
+        waited += wait
+
+
+def _check(deadline: Deadline, wait: timedelta, error: ProviderError) -> None:
+    """Whether it is still ahead after the wait."""
+    left = deadline.remaining()
+    if wait >= left:
+        raise DeadlineExceededError(
+            f"the deadline {deadline.expires_at.isoformat()} has passed, or will before the next try: {error}"
+        ) from error
+
+
+def worth_another(error: ProviderError) -> bool:
+    """Whether the same request may succeed later. An error inside the provider's server is taken to pass."""
+    if error.retryable is not None:
+        return error.retryable
+    status = getattr(getattr(error, "original_error", None), "status_code", None)
+    return status is not None and status >= 500
+
+
+def _after(error: ProviderError) -> timedelta | None:
+    after: float | None = getattr(error, "after", None)
+    return None if after is None else timedelta(seconds=after)

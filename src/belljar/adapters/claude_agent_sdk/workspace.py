@@ -1,0 +1,78 @@
+"""A workspace in a directory of this host: the same mounts, without a container."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from belljar.adapters.mounted import MountedSection, Roots, WorkspaceProgress
+from belljar.filesystem import HostFilesystem, HostMount
+from belljar.filesystem.base import walk
+from belljar.filesystem.paths import Segments, spelled
+from belljar.filesystem.rooted import Root
+from belljar.runtime import SessionProtocol
+
+
+class ClaudeAgentWorkspaceSection(MountedSection):
+    """Host files in `temp_dir`; takes what OpenAIContainerWorkspaceSection takes, but for the container."""
+
+    def __init__(
+        self,
+        *,
+        session: SessionProtocol,
+        mounts: Sequence[HostMount] = (),
+        allowed_host_roots: Roots = (),
+        sync_on_cleanup: bool = False,
+        accepts_overrides: bool = False,
+        sync_to: os.PathLike[str] | str | None = None,
+        on_progress: Callable[[WorkspaceProgress], object] | None = None,
+    ) -> None:
+        super().__init__(
+            title="Workspace",
+            key="claude-agent-workspace",
+            session=session,
+            mounts=mounts,
+            allowed_host_roots=allowed_host_roots,
+            sync_on_cleanup=sync_on_cleanup,
+            sync_to=sync_to,
+            on_progress=on_progress,
+            accepts_overrides=accepts_overrides,
+        )
+        self._mounted: dict[Segments, tuple[int, int]] = {}
+
+    @property
+    def filesystem(self) -> HostFilesystem:
+        with self._lock:
+            if self._cleaned:
+                raise self._over()
+            return HostFilesystem(self.temp_dir)
+
+    def _place(self) -> str:
+        return f"These files of the host are in `{self.temp_dir}` and may be changed there."
+
+    def _copied(self) -> Path:
+        made = super()._copied()
+        if self._sync_on_cleanup:
+            self._mounted = dict(_looks(made))
+        return made
+
+    def _download(self, into: Path) -> tuple[str, ...]:
+        into.mkdir(parents=True, exist_ok=True)
+        source, target = Root(self.temp_dir), Root(into)
+        changed = [at for at, look in _looks(self.temp_dir) if self._mounted.get(at) != look]
+        with target.filling() as fill:
+            for at in changed:
+                with source.file(at) as opened, open(opened, "rb", closefd=False) as stream:
+                    fill(at, stream, os.fstat(opened).st_size)
+        return tuple(sorted(map(spelled, changed)))
+
+
+def _looks(directory: Path) -> list[tuple[Segments, tuple[int, int]]]:
+    """Every file, and what would differ if it had changed."""
+    root = Root(directory)
+    found = []
+    for at in walk(HostFilesystem(directory)):
+        status = root.status(at)
+        found.append((at, (status.st_size, status.st_mtime_ns)))
+    return found

@@ -1,0 +1,232 @@
+"""One evaluation: render, ask, run what is called, ask again, and read the answer. Written once, for every provider."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Generic, Literal, TypeAlias
+from uuid import uuid4
+
+from belljar.adapters.asking import asked
+from belljar.adapters.failures import phase
+from belljar.adapters.steps import Do, Heard, OnText, Steps
+from belljar.adapters.turns import Answer, Call, Conversation, Hosted, HostedCall
+from belljar.errors import Garbled, OutputFiltered, OutputParseError, PromptValidationError
+from belljar.filesystem import Filesystem
+from belljar.prompt.prompt import Prompt, PromptResponse, RenderedPrompt
+from belljar.prompt.structured import parse_structured_output
+from belljar.prompt.template import OutputT
+from belljar.runtime import (
+    BudgetTracker,
+    Deadline,
+    PromptExecuted,
+    PromptRendered,
+    SessionProtocol,
+    ThrottlePolicy,
+    TokenUsage,
+)
+from belljar.tools import ProviderTool, ResourceRegistry, Tool, ToolContext, ToolResult, call_tool, receive_output
+from belljar.tools.context import Evaluator
+
+Converse: TypeAlias = Callable[[Prompt[Any], RenderedPrompt[Any], SessionProtocol], Conversation]
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluation(Generic[OutputT]):
+    adapter: Evaluator
+    provider: str
+    converse: Converse
+    throttle: ThrottlePolicy
+    prompt: Prompt[OutputT]
+    session: SessionProtocol
+    deadline: Deadline | None
+    tracker: BudgetTracker | None
+    resources: ResourceRegistry
+    on_text: OnText | None
+    id: str = field(default_factory=lambda: uuid4().hex)
+
+    @property
+    def name(self) -> str:
+        return self.prompt.name or f"{self.prompt.ns}:{self.prompt.key}"
+
+    def steps(self) -> Steps[PromptResponse[OutputT]]:
+        with phase("request", self.name):
+            rendered = self.prompt.render()
+            self._check_tools(rendered.tools)
+            conversation = self.converse(self.prompt, rendered, self.session)
+            context = self._context(rendered)
+            self._tell_rendered(rendered)
+            self._check_limits()
+            yield Do(conversation.prepare)
+        total = TokenUsage()
+        while True:
+            heard, answer = yield from self._turn(conversation, context)
+            total += answer.usage
+            if not answer.calls and answer.finish != "paused":
+                break
+            conversation.tell((yield from self._called(answer, rendered, context)))
+            with phase("request", self.name):
+                yield Do(partial(conversation.settle, answer))
+        with phase("response", self.name, heard.payload):
+            response = self._response(answer, rendered)
+        self._tell_executed(response, total)
+        with phase("request", self.name):  # after the answer was told, which is not lost if this fails
+            yield Do(partial(conversation.settle, answer))
+        return response
+
+    # -- before --------------------------------------------------------------------------------------------------------
+
+    def _check_tools(self, tools: Sequence[Tool[Any, Any]]) -> None:
+        for tool in tools:
+            if isinstance(tool, ProviderTool):
+                if tool.provider != self.provider:
+                    raise PromptValidationError(
+                        f"tool {tool.name!r}: is for {tool.provider}, and this adapter is {self.provider}'s"
+                    )
+            elif tool.handler is None:
+                raise PromptValidationError(f"tool {tool.name!r}: has no handler, and the model may call it")
+
+    def _context(self, rendered: RenderedPrompt[OutputT]) -> ToolContext:
+        """One for all calls of the evaluation. What the caller hands in goes before what the prompt has."""
+        own = {Filesystem: self.prompt.filesystem(), BudgetTracker: self.tracker}
+        return ToolContext(
+            prompt=self.prompt,
+            rendered_prompt=rendered,
+            adapter=self.adapter,
+            session=self.session,
+            deadline=self._earliest,
+            resources=ResourceRegistry.build(own).merge(self.resources),
+        )
+
+    @property
+    def _earliest(self) -> Deadline | None:
+        given = (self.deadline, self.tracker.budget.deadline if self.tracker is not None else None)
+        return min(filter(None, given), key=lambda one: one.expires_at, default=None)
+
+    def _check_limits(self) -> None:
+        if self.deadline is not None:
+            self.deadline.check()
+        if self.tracker is not None:
+            self.tracker.check()
+
+    # -- a turn --------------------------------------------------------------------------------------------------------
+
+    def _turn(self, conversation: Conversation, context: ToolContext) -> Steps[tuple[Heard, Answer]]:
+        with phase("request", self.name):
+            self._check_limits()
+            heard = yield from asked(conversation, self.name, self.throttle, self._earliest, self.on_text)
+        with phase("response", self.name, heard.payload):
+            answer = self._read(conversation, heard)
+        self._count(answer.usage)
+        self._log(conversation, heard, answer)
+        with phase("tool", self.name):
+            for tool, call in _paired(conversation.hosted, answer.hosted):
+                yield Do(partial(self._received, tool, call, context, answer.usage))
+        with phase("response", self.name, heard.payload):
+            if answer.finish == "filtered":
+                raise OutputFiltered(f"{self.provider} held the answer back: its content filter found fault with it")
+        return heard, answer
+
+    def _read(self, conversation: Conversation, heard: Heard) -> Answer:
+        try:
+            return conversation.hear(heard.payload)
+        except (LookupError, TypeError, AttributeError) as error:
+            raise Garbled(f"{self.provider} answered what is not of its own wire: {error!r}") from error
+
+    def _called(
+        self, answer: Answer, rendered: RenderedPrompt[OutputT], context: ToolContext
+    ) -> Steps[list[tuple[Call, ToolResult[Any]]]]:
+        """One after another, in the order of the calls."""
+        tools = {tool.name: tool for tool in rendered.tools if not isinstance(tool, ProviderTool)}
+        results = []
+        with phase("tool", self.name):
+            for call in answer.calls:
+                self._check_limits()
+                if call.name not in tools:
+                    known = ", ".join(tools) or "none"
+                    raise Garbled(
+                        f"{self.provider} called {call.name!r}, which the prompt does not have; it has {known}"
+                    )
+                result: ToolResult[Any] = yield Do(partial(self._call, tools[call.name], call, context, answer.usage))
+                results.append((call, result))
+        return results
+
+    def _call(self, tool: Tool[Any, Any], call: Call, context: ToolContext, usage: TokenUsage) -> ToolResult[Any]:
+        return call_tool(tool, call.arguments, context=context, adapter=self.provider, call_id=call.id, usage=usage)
+
+    def _received(self, tool: Hosted, call: HostedCall, context: ToolContext, usage: TokenUsage) -> ToolResult[Any]:
+        return receive_output(tool, call.payload, context=context, adapter=self.provider, call_id=call.id, usage=usage)
+
+    def _count(self, usage: TokenUsage) -> None:
+        if self.tracker is not None:
+            self.tracker.record_cumulative(self.id, usage)
+        self._dispatch(usage)
+
+    def _log(self, conversation: Conversation, heard: Heard, answer: Answer) -> None:
+        about = {
+            "adapter": self.provider,
+            "prompt": self.name,
+            **conversation.about(),
+            "request_id": heard.request_id,
+            "response_id": answer.id,
+            "input_tokens": answer.usage.input_tokens,
+            "output_tokens": answer.usage.output_tokens,
+        }
+        told = " ".join(f"{key}={value}" for key, value in about.items() if value is not None)
+        _log.info("turn: %s", told, extra={"turn": about})
+
+    # -- after ---------------------------------------------------------------------------------------------------------
+
+    def _response(self, answer: Answer, rendered: RenderedPrompt[OutputT]) -> PromptResponse[OutputT]:
+        finish: Literal["stop", "length"] = "length" if answer.finish == "length" else "stop"
+        annotations = tuple(answer.annotations)
+        if rendered.output_type is None:
+            return PromptResponse(self.prompt.name, answer.text, None, annotations, finish)
+        if answer.refusal is not None:
+            raise OutputFiltered(f"the model refused to answer: {answer.refusal}")
+        try:
+            output = parse_structured_output(answer.last, rendered)
+        except OutputParseError as error:
+            if finish == "stop":
+                raise
+            raise OutputParseError(f"the answer was cut off, as it was as long as it may be: {error}") from error
+        return PromptResponse(self.prompt.name, None, output, annotations, finish)
+
+    # -- events --------------------------------------------------------------------------------------------------------
+
+    def _tell_rendered(self, rendered: RenderedPrompt[OutputT]) -> None:
+        self._dispatch(
+            PromptRendered(
+                prompt_ns=self.prompt.ns,
+                prompt_key=self.prompt.key,
+                prompt_name=self.prompt.name,
+                adapter=self.provider,
+                session_id=self.session.session_id,
+                render_inputs=self.prompt.bound,
+                rendered_prompt=rendered.text,
+            )
+        )
+
+    def _tell_executed(self, response: PromptResponse[OutputT], usage: TokenUsage) -> None:
+        self._dispatch(
+            PromptExecuted(
+                prompt_name=self.prompt.name,
+                adapter=self.provider,
+                result=response,
+                session_id=self.session.session_id,
+                usage=usage,
+            )
+        )
+
+    def _dispatch(self, event: object) -> None:
+        for failure in self.session.dispatcher.dispatch(event).errors:
+            _log.error("a subscriber of %s failed: %s", type(event).__name__, failure, exc_info=failure.error)
+
+
+def _paired(tools: Sequence[Hosted], calls: Sequence[HostedCall]) -> list[tuple[Hosted, HostedCall]]:
+    """Each call with the tool that it is of; others are of no concern to anybody here."""
+    known = {tool.type: tool for tool in tools}
+    return [(known[call.type], call) for call in calls if call.type in known]

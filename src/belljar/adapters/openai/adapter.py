@@ -1,0 +1,168 @@
+"""Prompts evaluated by OpenAI's Responses API, or by whoever speaks it, such as `belljar serve`."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from belljar.adapters.base import ProviderAdapter
+from belljar.adapters.mounted import Roots
+from belljar.adapters.openai.compaction import CompactionManager
+from belljar.adapters.openai.config import CompactionConfig, OpenAIHostedToolsConfig
+from belljar.adapters.openai.conversation import OpenAIConversation
+from belljar.adapters.openai.settings import OpenAIClientConfig, OpenAIModelConfig
+from belljar.adapters.sdk import friendly_stream, options
+from belljar.adapters.steps import Ask, Body, Heard
+from belljar.dialects import faults
+from belljar.errors import Garbled
+from belljar.prompt.prompt import Prompt, RenderedPrompt
+from belljar.prompt.structured import text_format
+from belljar.providers import OpenAIError, handle_openai_error
+from belljar.providers.failures import friendly, friendly_items
+from belljar.runtime import SessionProtocol, ThrottlePolicy
+from belljar.tools.choices import ToolChoice
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI, OpenAI
+
+_TEXT = ("response.output_text.delta", "response.refusal.delta")
+_ENDS = ("response.completed", "response.incomplete", "response.failed")
+
+
+class OpenAIAdapter(ProviderAdapter):
+    """With hosted tools, workspaces in containers and compaction.
+
+    >>> adapter = OpenAIAdapter(                                                  # doctest: +SKIP
+    ...     model="gpt-5.2-codex",
+    ...     hosted_tools=OpenAIHostedToolsConfig(code_interpreter=True),
+    ...     compaction=CompactionConfig(threshold_tokens=100_000),
+    ... )
+    """
+
+    provider = "openai"
+
+    def __init__(
+        self,
+        *,
+        model: str,
+        model_config: OpenAIModelConfig | None = None,
+        client_config: OpenAIClientConfig | None = None,
+        client: OpenAI | None = None,
+        hosted_tools: OpenAIHostedToolsConfig | None = None,
+        compaction: CompactionConfig | None = None,
+        tool_choice: ToolChoice = "auto",
+        throttle: ThrottlePolicy | None = None,
+        async_client: AsyncOpenAI | None = None,
+        allowed_host_roots: Roots = (),
+    ) -> None:
+        """`client` and `client_config` exclude each other; without both, the SDK looks into the environment.
+
+        `evaluate_async` asks by `async_client`, and without one by the client in a thread. `allowed_host_roots` is
+        where the `host_mounts` of a code interpreter may come from; without any, each is its own root.
+        """
+        super().__init__(tool_choice=tool_choice, throttle=throttle)
+        if client is not None and client_config is not None:
+            raise ValueError("OpenAIAdapter: client and client_config exclude each other; pass one of them")
+        self.model = model
+        self.hosted_tools = hosted_tools
+        self.compaction = compaction
+        self.model_config = _retained(model_config or OpenAIModelConfig(), compaction)
+        self._client = client
+        self._client_config = client_config or OpenAIClientConfig()
+        self._async_client = async_client
+        self._roots = allowed_host_roots
+
+    @property
+    def client(self) -> OpenAI:
+        """Made when it is first needed."""
+        if self._client is None:
+            self._client = self._client_config.client()
+        return self._client
+
+    def _converse(
+        self, prompt: Prompt[Any], rendered: RenderedPrompt[Any], session: SessionProtocol
+    ) -> OpenAIConversation:
+        compaction = None
+        if self.compaction is not None:
+            compaction = CompactionManager(self.client, self.compaction, session, model=self.model)
+        return OpenAIConversation(
+            client=self.client,
+            model=self.model,
+            config=self.model_config,
+            hosted=self.hosted_tools,
+            compaction=compaction,
+            choice=self._choice(prompt),
+            rendered=rendered,
+            format=text_format(rendered, prompt.name or f"{prompt.ns}-{prompt.key}"),
+            allowed_host_roots=self._roots,
+        )
+
+    def _ask(self, ask: Ask) -> Heard:
+        responses = self.client.with_options(**options(self.client.timeout, ask)).responses
+        if ask.on_text is None:
+            with friendly(handle_openai_error):
+                answer = responses.with_raw_response.create(**ask.body)
+                return _heard(msgspec.json.decode(answer.content), answer.request_id)
+        hearing = _Hearing(ask)
+        with friendly(handle_openai_error):
+            stream = responses.create(stream=True, **ask.body)
+        with stream:
+            for event in friendly_items(stream, handle_openai_error):
+                hearing.hear(event)
+        return _heard(hearing.payload, stream.response.headers.get("x-request-id"))
+
+    async def _ask_async(self, ask: Ask) -> Heard:
+        if self._async_client is None:
+            return await asyncio.to_thread(self._ask, ask)
+        responses = self._async_client.with_options(**options(self._async_client.timeout, ask)).responses
+        if ask.on_text is None:
+            with friendly(handle_openai_error):
+                answer = await responses.with_raw_response.create(**ask.body)
+                return _heard(msgspec.json.decode(answer.content), answer.request_id)
+        hearing = _Hearing(ask)
+        with friendly(handle_openai_error):
+            stream = await responses.create(stream=True, **ask.body)
+        async with stream:
+            async for event in friendly_stream(stream, handle_openai_error):
+                hearing.hear(event)
+        return _heard(hearing.payload, stream.response.headers.get("x-request-id"))
+
+
+class _Hearing:
+    """A stream of events: its text is handed on, and its end is the answer."""
+
+    def __init__(self, ask: Ask) -> None:
+        self._ask = ask
+        self.payload: Body | None = None
+
+    def hear(self, event: Any) -> None:
+        if self._ask.deadline is not None:
+            self._ask.deadline.check()
+        if event.type in _TEXT and self._ask.on_text is not None:
+            self._ask.on_text(event.delta)
+        elif event.type in _ENDS:
+            self.payload = event.response.to_dict(mode="json", warnings=False)
+        elif event.type == "error":
+            raise handle_openai_error(faults.reported(event.to_dict(warnings=False), OpenAIError.vendor))
+
+
+def _heard(payload: Body | None, request_id: str | None) -> Heard:
+    """A response that failed is a failure like any other."""
+    if payload is None:
+        raise handle_openai_error(Garbled(f"{OpenAIError.vendor} ended the stream in the middle of the answer"))
+    if payload.get("status") == "failed":
+        told = payload.get("error") or "the response failed without a word"
+        raise handle_openai_error(faults.reported(told, OpenAIError.vendor))
+    return Heard(payload, request_id)
+
+
+def _retained(config: OpenAIModelConfig, compaction: CompactionConfig | None) -> OpenAIModelConfig:
+    """With zero data retention, no request lets the server keep anything."""
+    if compaction is None or not compaction.zdr_mode:
+        return config
+    if config.store:
+        raise ValueError("OpenAIModelConfig.store: is true, and CompactionConfig.zdr_mode forbids it; set one of them")
+    return replace(config, store=False)

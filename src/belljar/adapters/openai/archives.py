@@ -1,0 +1,188 @@
+"""A tree of files on its way into a container: as a tar that is packed while it is read, and file by file."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import tarfile
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import BinaryIO, NamedTuple, Protocol
+
+from belljar.filesystem.paths import Segments, segments_of, spelled
+
+_PIECE = 256 << 10
+_OWNERLESS = b"0000644\0" + 2 * b"0000000\0"
+_TIMELESS = b"%011o\0" % 0
+_MAGIC = (b"ustar\x0000" + bytes(64) + 2 * b"0000000\0").ljust(255, b"\0")
+_END = b"\0" * (2 * tarfile.BLOCKSIZE)
+
+
+class Member(NamedTuple):
+    segments: Segments
+    size: int
+    open: Callable[[], BinaryIO]
+
+
+class Archive(Protocol):
+    """What is to be uploaded."""
+
+    @abstractmethod
+    def members(self) -> Sequence[Member]: ...
+
+    @abstractmethod
+    def packed(self) -> io.IOBase:
+        """As one tar, which may be read again from its beginning."""
+
+
+class Tarball(Archive):
+    """A tar that lies on this host, compressed or not."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def members(self) -> Sequence[Member]:
+        with tarfile.open(self._path) as tar:
+            return [
+                Member(segments_of(info.name), info.size, partial(self._opened, info)) for info in tar if info.isreg()
+            ]
+
+    def packed(self) -> io.IOBase:
+        return self._path.open("rb")
+
+    def _opened(self, info: tarfile.TarInfo) -> BinaryIO:
+        with tarfile.open(self._path) as tar:
+            found = tar.extractfile(info)
+            assert found is not None
+            return io.BytesIO(found.read())
+
+
+class Tree(Archive):
+    """The plain files beneath a directory of this host."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def members(self) -> Sequence[Member]:
+        found: list[Member] = []
+        pending: list[tuple[Segments, str]] = [((), str(self._root))]
+        while pending:
+            here, directory = pending.pop()
+            with os.scandir(directory) as entries:
+                for entry in sorted(entries, key=lambda entry: entry.name):
+                    segments = (*here, entry.name)
+                    if entry.is_dir(follow_symlinks=False):
+                        pending.append((segments, entry.path))
+                    elif entry.is_file(follow_symlinks=False):
+                        found.append(Member(segments, entry.stat().st_size, partial(_opened, entry.path)))
+        return found
+
+    def packed(self) -> io.IOBase:
+        return TarStream(self.members())
+
+
+def _opened(path: str) -> BinaryIO:
+    opened = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    return open(opened, "rb", buffering=0)
+
+
+def packed_one(segments: Segments, content: bytes) -> bytes:
+    """A tar of one file."""
+    return b"".join((_header(segments, len(content)), content, _padding(len(content)), _END))
+
+
+class TarStream(io.RawIOBase):
+    """A tar of these files that is never whole anywhere: each is opened when its turn comes."""
+
+    def __init__(self, members: Sequence[Member]) -> None:
+        self._members = members
+        self._length = len(_END) + sum(
+            _header_length(one.segments, one.size) + one.size + -one.size % tarfile.BLOCKSIZE for one in members
+        )
+        self._pieces: Iterator[bytes] = iter(())
+        self._begin()
+
+    def readable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """To the beginning, for another try; or to the end, which is how its length is asked for."""
+        if (offset, whence) == (0, io.SEEK_SET):
+            self._begin()
+        elif (offset, whence) == (0, io.SEEK_END):
+            self._pieces, self._ahead, self._at = iter(()), memoryview(b""), self._length
+        else:
+            raise io.UnsupportedOperation(f"seek({offset}, {whence}): to the beginning or the end only")
+        return self._at
+
+    def read(self, size: int = -1) -> bytes:
+        """At most so many bytes, and a piece at least; none at the end."""
+        if not self._ahead:
+            self._ahead = memoryview(next(self._pieces, b""))
+        data = self._ahead[: len(self._ahead) if size < 0 else size]
+        self._ahead = self._ahead[len(data) :]
+        self._at += len(data)
+        return bytes(data)
+
+    def _begin(self) -> None:
+        self._pieces = self._gathered()
+        self._ahead = memoryview(b"")
+        self._at = 0
+
+    def _gathered(self) -> Iterator[bytes]:
+        """Small files together: a piece becomes a write to the network."""
+        held: list[bytes] = []
+        weight = 0
+        for part in self._parts():
+            held.append(part)
+            weight += len(part)
+            if weight >= _PIECE:
+                yield b"".join(held)
+                held, weight = [], 0
+        yield b"".join(held)
+
+    def _parts(self) -> Iterator[bytes]:
+        for member in self._members:
+            yield _header(member.segments, member.size)
+            left = member.size
+            with member.open() as file:
+                while left:
+                    data = file.read(min(left, _PIECE))
+                    if not data:
+                        raise OSError(errno.EIO, "became shorter while it was packed", spelled(member.segments))
+                    left -= len(data)
+                    yield data
+            yield _padding(member.size)
+        yield _END
+
+
+def _header(segments: Segments, size: int) -> bytes:
+    """Without times and owners: a container has its own."""
+    name = spelled(segments)
+    if not _is_short(name, size):
+        info = tarfile.TarInfo(name)
+        info.size = size
+        return info.tobuf(tarfile.PAX_FORMAT)
+    # The same bytes by hand, for the many: `tobuf` takes longer than to read a small file.
+    head = b"".join((name.encode().ljust(100, b"\0"), _OWNERLESS, b"%011o\0" % size, _TIMELESS))
+    tail = b"0".ljust(101, b"\0") + _MAGIC
+    total = sum(head) + sum(tail) + 8 * 32  # the sum's own field counts as blanks
+    return b"".join((head, b"%06o\0 " % total, tail))
+
+
+def _header_length(segments: Segments, size: int) -> int:
+    return tarfile.BLOCKSIZE if _is_short(spelled(segments), size) else len(_header(segments, size))
+
+
+def _is_short(name: str, size: int) -> bool:
+    return len(name) <= 100 and name.isascii() and size < 8**11
+
+
+def _padding(size: int) -> bytes:
+    return b"\0" * (-size % tarfile.BLOCKSIZE)

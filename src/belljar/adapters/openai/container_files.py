@@ -1,0 +1,149 @@
+"""The files of one container on the wire: listed newest first, fetched in pieces, put in place, taken away.
+
+OpenAI's API keeps single files with flat names. Our gateway keeps directories and unpacks an archive on request
+(`extract`), which is the only difference there is. Nothing announces it: it is asked for with an empty archive, which
+a server that unpacks answers with an empty list, and any other refuses or keeps as the file that it is. So this works
+with whatever server speaks either wire, and costs one small request for a client's first container.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from io import IOBase
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from belljar.adapters.openai.archives import Archive, Member, packed_one
+from belljar.filesystem.paths import Segments, segments_of, spelled
+
+if TYPE_CHECKING:
+    from openai import OpenAI
+
+ROOT = "/mnt/data"
+_PAGE = 100
+_AT_ONCE = 8
+_EXTRACT = {"extract": "true"}
+_EMPTY = b"\0" * 10240
+_UNFIT = re.compile(r'[\x00-\x1f\x7f/\\%"]')
+_ESCAPED = re.compile(r"%([0-9A-F]{2})")
+
+T = TypeVar("T")
+Progress = Callable[[int], object]
+
+
+class Kept(NamedTuple):
+    """A file as the server lists it; `source` is `user` for what was uploaded, `assistant` for what code wrote."""
+
+    id: str
+    segments: Segments
+    size: int
+    created_at: int
+    source: str
+
+
+def unpacks(client: OpenAI, container_id: str) -> bool:
+    """Whether this server unpacks archives."""
+    import openai
+
+    try:
+        answer: Any = client.containers.files.create(
+            container_id, file=("empty.tar", _EMPTY, "application/x-tar"), extra_body=_EXTRACT
+        )
+    except (openai.BadRequestError, openai.UnprocessableEntityError):
+        return False
+    if answer.object == "list":
+        return True
+    client.containers.files.delete(answer.id, container_id=container_id)
+    return False
+
+
+class ContainerFiles:
+    """`unpacking`: paths are as they are on the server. Else each is one flat name, with what cannot be in it escaped:
+    `src/a.py` is kept as `src%2Fa.py`.
+    """
+
+    def __init__(self, client: OpenAI, container_id: str, *, unpacking: bool) -> None:
+        self._wire = client.containers.files
+        self._id = container_id
+        self._unpacking = unpacking
+
+    def newest_first(self) -> Iterator[Kept]:
+        for file in self._wire.list(self._id, limit=_PAGE, order="desc"):
+            yield Kept(file.id, self._read(file.path), file.bytes or 0, file.created_at, file.source)
+
+    def chunks(self, file: Kept) -> Iterator[bytes]:
+        wire = self._wire.content.with_streaming_response
+        with wire.retrieve(file.id, container_id=self._id) as answer:
+            yield from answer.iter_bytes(1 << 20)
+
+    def put(self, segments: Segments, content: bytes, *, older: Iterable[Kept] = ()) -> None:
+        """The newest wins; `older` are those of the same path, of which a server that unpacks keeps none."""
+        if self._unpacking:
+            self._upload(packed_one(segments, content), None)
+            return
+        name = _UNFIT.sub(lambda found: f"%{ord(found[0]):02X}", spelled(segments))
+        self._wire.create(self._id, file=(name, content, "application/octet-stream"))
+        each(self.delete, older)
+
+    def put_all(self, archive: Archive, *, there: Collection[Segments] = (), progress: Progress | None = None) -> None:
+        """Every file of an archive but those that are `there`."""
+        members = [member for member in archive.members() if member.segments not in there]
+        if self._unpacking and members and not there:
+            with archive.packed() as packed:
+                self._upload(packed, progress)
+            return
+
+        def put(member: Member) -> None:
+            with member.open() as file:
+                self.put(member.segments, file.read())
+            if progress is not None:
+                progress(member.size)
+
+        each(put, members)
+
+    def delete(self, file: Kept) -> None:
+        self._wire.delete(file.id, container_id=self._id)
+
+    def _upload(self, packed: IOBase | bytes, progress: Progress | None) -> None:
+        content = _Counted(packed, progress) if progress is not None and isinstance(packed, IOBase) else packed
+        file: Any = ("files.tar", content, "application/x-tar")
+        self._wire.with_raw_response.create(self._id, file=file, extra_body=_EXTRACT)
+
+    def _read(self, path: str) -> Segments:
+        inside = path.removeprefix(f"{ROOT}/")
+        if not self._unpacking:
+            inside = _ESCAPED.sub(lambda found: chr(int(found[1], 16)), inside)
+        return segments_of(inside)
+
+
+class _Counted(IOBase):
+    """A stream that tells how much of it was read."""
+
+    def __init__(self, stream: Any, progress: Progress) -> None:
+        self._stream = stream
+        self._progress = progress
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        return int(self._stream.seek(offset, whence))
+
+    def tell(self) -> int:
+        return int(self._stream.tell())
+
+    def read(self, size: int = -1) -> bytes:
+        data: bytes = self._stream.read(size)
+        if data:
+            self._progress(len(data))
+        return data
+
+
+def each(act: Callable[[T], object], items: Iterable[T]) -> None:
+    """For each, a few at a time: most of it is waiting for the server."""
+    given = list(items)
+    if len(given) < 2:
+        for item in given:
+            act(item)
+        return
+    with ThreadPoolExecutor(min(_AT_ONCE, len(given))) as pool:
+        for done in [pool.submit(act, item) for item in given]:
+            done.result()

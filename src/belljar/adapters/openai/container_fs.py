@@ -1,0 +1,291 @@
+"""The files of a container as a `Filesystem`: looked up by path in its listing, replaced with it when it is gone."""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+import errno
+import logging
+import os
+import shutil
+import tempfile
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from belljar.adapters.openai.archives import Tarball, Tree
+from belljar.adapters.openai.config import ContainerConfig
+from belljar.adapters.openai.container import NAME, ContainerManager, Filling
+from belljar.adapters.openai.container_files import ROOT, ContainerFiles, Kept, Progress, each
+from belljar.adapters.openai.listing import MARKER, Listing
+from belljar.errors import WorkspaceBudgetExceededError
+from belljar.filesystem import FileEntry, FileStat, Filesystem, GrepMatch
+from belljar.filesystem.paths import Segments, segments_of, spelled
+from belljar.filesystem.rooted import Root
+
+if TYPE_CHECKING:
+    from openai import OpenAI
+
+_log = logging.getLogger(__name__)
+
+
+class ContainerFilesystem(Filesystem):
+    """The container is made at the first operation, with `tarball_path` in it, or else what `local_root` holds.
+
+    When it has expired or is gone, any operation makes another, uploads those files again and what was written through
+    this object since, and goes on; ContainerExpiredError where that fails too. What code had made comes along where the
+    server still has it: our gateway does, of a container that has expired.
+    `local_root` mirrors what goes through this object. `client` may also be a function that gives one when it is
+    first needed; `on_progress` is told of bytes as they go out; `max_bytes` bounds what all files hold together.
+
+    A container lists files only, so an empty directory is kept by a small file in it that is shown to nobody here.
+    """
+
+    def __init__(
+        self,
+        *,
+        client: OpenAI | Callable[[], OpenAI],
+        container_config: ContainerConfig,
+        tarball_path: Path | None = None,
+        local_root: Path | None = None,
+        name: str = NAME,
+        max_bytes: int | None = None,
+        read_only: bool = False,
+        on_progress: Progress | None = None,
+    ) -> None:
+        self._manager = ContainerManager(client, container_config, self._fill, name=name)
+        self._tarball = tarball_path
+        self._local_root = local_root
+        self._mirror = None if local_root is None else Root(local_root)
+        self._max_bytes = max_bytes
+        self._read_only = read_only
+        self._on_progress = on_progress
+        self._deleted: set[Segments] = set()
+        self._spool: Callable[[], object] | None = None
+        self._looked: tuple[ContainerFiles, Listing] | None = None
+
+    # -- the container -------------------------------------------------------------------------------------------------
+
+    @property
+    def container_id(self) -> str | None:
+        """None until it is made."""
+        return self._manager.container_id
+
+    def ensure_container(self) -> str:
+        """The id of a container that is there, made or replaced if need be."""
+        return self._manager.ensure()
+
+    def cleanup(self, *, delete_container: bool = False) -> None:
+        """Let go of what is kept on this host. The container expires by itself, unless it is to be deleted now."""
+        if delete_container:
+            self._manager.delete()
+        if self._spool is not None:
+            self._spool()
+            self._spool = self._mirror = None
+
+    # -- the port ------------------------------------------------------------------------------------------------------
+
+    @property
+    def root(self) -> str:
+        return ROOT
+
+    @property
+    def read_only(self) -> bool:
+        return self._read_only
+
+    def read(self, path: str) -> bytes:
+        segments = segments_of(path)
+        return self._manager.use(lambda files: b"".join(files.chunks(self._listing(files, segments).file(segments))))
+
+    def write(self, path: str, content: bytes) -> None:
+        segments = segments_of(path)
+        self._check_writable(segments)
+        if not segments:
+            raise _fault(errno.EISDIR, segments)
+
+        def put(files: ContainerFiles) -> None:
+            listing = self._listing(files)
+            listing.check_place(segments)
+            self._check_budget(listing, segments, len(content))
+            files.put(segments, content, older=listing.of(segments))
+
+        self._manager.use(put)
+        self._mirrored(segments, content)
+
+    def stat(self, path: str) -> FileStat:
+        segments = segments_of(path)
+        found = self._manager.use(lambda files: self._listing(files, segments).found(segments))
+        at = None if found is None else datetime.fromtimestamp(found.created_at, UTC)
+        return FileStat(
+            path=spelled(segments),
+            is_file=found is not None,
+            is_directory=found is None,
+            size_bytes=0 if found is None else found.size,
+            created_at=at,
+            modified_at=at,
+        )
+
+    def list(self, path: str = ".") -> builtins.list[FileEntry]:
+        segments = segments_of(path)
+        names = self._manager.use(lambda files: self._listing(files).names(segments))
+        return [
+            FileEntry(name, spelled((*segments, name)), is_file=not is_directory, is_directory=is_directory)
+            for name, is_directory in names
+        ]
+
+    def mkdir(self, path: str, *, parents: bool = True, exist_ok: bool = True) -> None:
+        segments = segments_of(path)
+        self._check_writable(segments)
+
+        def make(files: ContainerFiles) -> bool:
+            listing = self._listing(files)
+            if listing.is_directory(segments) and exist_ok:
+                return False
+            if listing.is_directory(segments) or listing.is_file(segments):
+                raise _fault(errno.EEXIST, segments)
+            listing.check_place(segments)
+            if not parents:
+                listing.names(segments[:-1])
+            files.put((*segments, MARKER), b"")
+            return True
+
+        if self._manager.use(make):
+            self._mirrored((*segments, MARKER), b"")
+
+    def delete(self, path: str, *, recursive: bool = False) -> None:
+        segments = segments_of(path)
+        self._check_writable(segments)
+        if not segments:
+            raise _fault(errno.EPERM, segments)
+
+        def remove(files: ContainerFiles) -> builtins.list[Kept]:
+            listing = self._listing(files)
+            if listing.found(segments) is None and not recursive and listing.names(segments):
+                raise _fault(errno.ENOTEMPTY, segments)
+            gone = listing.beneath(segments)
+            if len(segments) > 1 and listing.names(segments[:-1]) == [(segments[-1], listing.is_directory(segments))]:
+                files.put((*segments[:-1], MARKER), b"")
+            each(files.delete, gone)
+            return gone
+
+        for kept in self._manager.use(remove):
+            self._forget(kept.segments)
+
+    def glob(self, pattern: str, *, path: str = ".") -> builtins.list[str]:
+        with self._one_look():
+            return super().glob(pattern, path=path)
+
+    def grep(
+        self, pattern: str, *, path: str = ".", glob: str | None = None, max_matches: int | None = None
+    ) -> builtins.list[GrepMatch]:
+        with self._one_look():
+            return super().grep(pattern, path=path, glob=glob, max_matches=max_matches)
+
+    def download_all(self, dest: Path) -> None:
+        self._download(dest, lambda kept: True, heal=True)
+
+    def download_changed(self, dest: Path) -> tuple[str, ...]:
+        """Only what code made or changed, and what is not as it was uploaded; which files those were.
+
+        A container that is gone is not replaced for this: another has nothing that is new.
+        """
+        return self._download(dest, self._is_changed, heal=False)
+
+    # -- inside --------------------------------------------------------------------------------------------------------
+
+    def _fill(self, filling: Filling) -> None:
+        files, lost = filling.files, filling.lost
+        there = frozenset(kept.segments for kept in files.newest_first()) if filling.found else frozenset()
+        if self._tarball is not None and (lost is None or self._local_root is None):
+            files.put_all(Tarball(self._tarball), there=there, progress=self._on_progress)
+        if self._mirror is not None and (lost is not None or self._tarball is None):
+            files.put_all(Tree(self._mirror.path), there=there, progress=self._on_progress)
+        if lost is not None:
+            if self._deleted:
+                each(files.delete, [kept for kept in files.newest_first() if kept.segments in self._deleted])
+            self._rescue(lost, files)
+
+    def _rescue(self, lost: ContainerFiles, files: ContainerFiles) -> None:
+        """What code had made, from a server that still has it."""
+        try:
+            made = [kept for kept in lost.newest_first() if kept.source != "user"]
+            each(lambda kept: files.put(kept.segments, b"".join(lost.chunks(kept))), made)
+        except Exception as error:  # noqa: BLE001 - most servers have nothing left, and say so in one way or another
+            _log.info("what code had made is gone with its container: %s", error)
+
+    def _listing(self, files: ContainerFiles, wanted: Segments | None = None) -> Listing:
+        """Where a file is wanted, only as far down as it is found: the newest come first, and the newest wins."""
+        if self._looked is not None and self._looked[0] is files:
+            return self._looked[1]
+        listing = Listing()
+        for kept in files.newest_first():
+            listing.add(kept)
+            if kept.segments == wanted:
+                break
+        return listing
+
+    @contextmanager
+    def _one_look(self) -> Iterator[None]:
+        """One listing for all that happens in here, unless the container is replaced meanwhile."""
+        with self._manager.lock:
+            self._looked = self._manager.use(lambda files: (files, self._listing(files)))
+            try:
+                yield
+            finally:
+                self._looked = None
+
+    def _download(self, dest: Path, wanted: Callable[[Kept], bool], *, heal: bool) -> tuple[str, ...]:
+        dest.mkdir(parents=True, exist_ok=True)
+        target = Root(dest)
+
+        def fetch(files: ContainerFiles) -> tuple[str, ...]:
+            chosen = [kept for kept in self._listing(files).files() if wanted(kept)]
+            each(lambda kept: target.receive(kept.segments, files.chunks(kept)), chosen)
+            return tuple(sorted(spelled(kept.segments) for kept in chosen))
+
+        return self._manager.use(fetch, heal=heal)
+
+    def _is_changed(self, kept: Kept) -> bool:
+        if kept.source != "user":
+            return True
+        try:
+            return self._mirror is None or self._mirror.status(kept.segments).st_size != kept.size
+        except OSError:
+            return True
+
+    def _mirrored(self, segments: Segments, content: bytes) -> None:
+        """Keep what was written, for a container in the place of this one."""
+        if self._mirror is None:
+            spool = tempfile.mkdtemp(prefix="belljar-")
+            self._spool = weakref.finalize(self, shutil.rmtree, spool, ignore_errors=True)
+            self._mirror = Root(Path(spool))
+        self._mirror.write(segments, content)
+        self._deleted.discard(segments)
+
+    def _forget(self, segments: Segments) -> None:
+        self._deleted.add(segments)
+        if self._mirror is not None:
+            with contextlib.suppress(OSError), self._mirror.directory(segments[:-1]) as parent:
+                os.unlink(segments[-1], dir_fd=parent)
+
+    def _check_writable(self, segments: Segments) -> None:
+        if self._read_only:
+            raise _fault(errno.EPERM, segments)
+
+    def _check_budget(self, listing: Listing, segments: Segments, size: int) -> None:
+        if self._max_bytes is None:
+            return
+        old = listing.of(segments)
+        more = size - (old[0].size if old else 0)
+        total = sum(kept.size for kept in listing.files()) + more
+        if more > 0 and total > self._max_bytes:
+            raise WorkspaceBudgetExceededError(
+                f"{spelled(segments)}: makes {total} bytes in all, and {self._max_bytes} are allowed"
+            )
+
+
+def _fault(code: int, segments: Segments) -> OSError:
+    return OSError(code, os.strerror(code), spelled(segments))

@@ -1,0 +1,52 @@
+"""`host_mounts` of a code interpreter: a container that has them, since OpenAI's wire knows no such thing."""
+
+from __future__ import annotations
+
+import dataclasses
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from belljar.adapters.mounted import Roots
+from belljar.adapters.openai.archives import Tree
+from belljar.adapters.openai.container import NAME, told
+from belljar.adapters.openai.container_files import ContainerFiles, unpacks
+from belljar.filesystem import HostFilesystem, HostMount, copy_mounts
+from belljar.tools.containers import AutoContainerConfig
+
+if TYPE_CHECKING:
+    from openai import OpenAI
+
+
+def materialise(client: OpenAI, container: AutoContainerConfig, *, allowed_host_roots: Roots = ()) -> str:
+    """The id of a new container with the files of `host_mounts` and `file_ids`, to be sent in place of the config.
+
+    Without `allowed_host_roots` each mount is its own root: whoever wrote the tool named it, and no link in it leads
+    out of it.
+    """
+    with tempfile.TemporaryDirectory(prefix="belljar-mounts-") as directory:
+        into = HostFilesystem(directory)
+        if allowed_host_roots:
+            copy_mounts(container.host_mounts, allowed_host_roots=allowed_host_roots, into=into)
+        else:
+            for mount in _absolute(container.host_mounts):
+                copy_mounts((mount,), allowed_host_roots=(mount.host_path,), into=into)
+        with told():
+            made = client.containers.create(
+                name=NAME, memory_limit=container.memory_limit, file_ids=list(container.file_ids)
+            )
+            files = ContainerFiles(client, made.id, unpacking=unpacks(client, made.id))
+            files.put_all(Tree(Path(directory)))
+    return made.id
+
+
+def _absolute(mounts: Sequence[HostMount]) -> list[HostMount]:
+    return [
+        dataclasses.replace(
+            mount,
+            host_path=str(Path(mount.host_path).resolve()),
+            mount_path=Path(mount.host_path).name if mount.mount_path is None else mount.mount_path,
+        )
+        for mount in mounts
+    ]

@@ -1,0 +1,36 @@
+"""What the calls of all vendors' SDKs have around them: patience up to the deadline, and our errors."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable, AsyncIterator
+from typing import Any, TypeVar
+
+from belljar.adapters.steps import Ask
+from belljar.providers.failures import ClientError, Handle
+
+T = TypeVar("T")
+_SOON = 0.001
+
+
+def options(timeout: Any, ask: Ask) -> dict[str, Any]:
+    """For a client with this timeout: the adapter itself tries again, and nothing waits beyond the deadline."""
+    if ask.deadline is None:
+        return {"max_retries": 0}
+    patience = getattr(timeout, "read", timeout)
+    left = max(ask.deadline.remaining().total_seconds(), _SOON)
+    return {"max_retries": 0, "timeout": left if patience is None else min(left, patience)}
+
+
+async def friendly_stream(items: AsyncIterable[T], handle: Handle) -> AsyncIterator[T]:
+    """The items of an SDK's stream. Only taking the next is guarded: what the caller does with it is his own."""
+    iterator = aiter(items)
+    while True:
+        try:
+            item = await anext(iterator)
+        except StopAsyncIteration:
+            return
+        except ClientError:
+            raise
+        except Exception as error:
+            raise handle(error) from error
+        yield item

@@ -1,0 +1,100 @@
+"""An evaluation as steps that yield what they need done, and the two ways to do it: blocking, and in asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Generator
+from dataclasses import dataclass
+from time import sleep
+from typing import Any, TypeAlias, TypeVar
+
+from belljar.runtime import Deadline
+
+T = TypeVar("T")
+Body: TypeAlias = dict[str, Any]
+OnText: TypeAlias = Callable[[str], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One turn: send this to the provider. Sent back: what came, as a `Heard`."""
+
+    body: Body
+    deadline: Deadline | None = None
+    on_text: OnText | None = None
+    """Is given the text as it comes; None: the answer may come in one piece."""
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """An answer as it came."""
+
+    payload: Body
+    request_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Do:
+    """Something that may block, such as a tool's handler. Sent back: what it gives."""
+
+    act: Callable[[], object]
+
+
+Step: TypeAlias = Ask | Pause | Do
+Steps: TypeAlias = Generator[Step, Any, T]
+"""What a step raises is raised where it was yielded."""
+
+
+def run(steps: Steps[T], ask: Callable[[Ask], Heard]) -> T:
+    """In the calling thread."""
+    came: object = None
+    failure: Exception | None = None
+    try:
+        while True:
+            step = steps.send(came) if failure is None else steps.throw(failure)
+            came = failure = None
+            try:
+                match step:
+                    case Ask():
+                        came = ask(step)
+                    case Pause():
+                        sleep(step.seconds)
+                    case Do():
+                        came = step.act()
+            except Exception as error:  # noqa: BLE001 - it is raised in the steps, on the next round
+                failure = error
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    finally:
+        steps.close()
+
+
+async def run_async(steps: Steps[T], ask: Callable[[Ask], Awaitable[Heard]]) -> T:
+    """In the running loop; what may block is done in a thread, where it goes on even if the caller is cancelled."""
+    came: object = None
+    failure: Exception | None = None
+    try:
+        while True:
+            step = steps.send(came) if failure is None else steps.throw(failure)
+            came = failure = None
+            try:
+                match step:
+                    case Ask():
+                        came = await ask(step)
+                    case Pause():
+                        await asyncio.sleep(step.seconds)
+                    case Do():
+                        came = await asyncio.to_thread(step.act)
+            except Exception as error:  # noqa: BLE001
+                failure = error
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    finally:
+        steps.close()

@@ -1,0 +1,9 @@
+"""OpenAI's client, with the founding documents' calls and `local()`: the whole gateway inside the program."""
+
+from belljar.providers.access import sdk
+
+sdk("openai", "openai")  # says which extra to install where it is missing
+
+from belljar.openai.client import AsyncOpenAI, OpenAI  # noqa: E402
+
+__all__ = ["AsyncOpenAI", "OpenAI"]

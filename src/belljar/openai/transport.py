@@ -1,0 +1,176 @@
+"""The SDK's way to a gateway inside the program: requests go to its loop, and answers come as they are made."""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from concurrent import futures
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from openai import APIConnectionError, DefaultHttpxClient
+
+from belljar.openai.exchange import Broken, Exchange, Message
+
+if TYPE_CHECKING:
+    import httpx2 as httpx
+
+    from belljar.openai.inside import Inside
+else:  # the SDK's own: its third version has another than its second
+    httpx = import_module(DefaultHttpxClient.__mro__[1].__module__.partition(".")[0])
+
+T = TypeVar("T")
+
+
+class InsideTransport(httpx.BaseTransport):
+    """For threads: each request waits in the thread that made it."""
+
+    def __init__(self, inside: Inside) -> None:
+        self._inside = inside
+        # A client that nobody has any more cannot be closed by anybody either.
+        weakref.finalize(self, inside.stop).atexit = False
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        _check(self._inside, request)
+        pieces = iter(cast(httpx.SyncByteStream, request.stream))
+        data, following = next(pieces, b""), next(pieces, None)
+        opened = self._inside.open(_scope(request), data, last=following is None)
+        exchange = _result(self._inside, opened, request)
+        try:
+            while following is not None:
+                if not _result(self._inside, exchange.wanting(), request):
+                    break
+                data, following = following, next(pieces, None)
+                _result(self._inside, _put(exchange, data, following is None), request)
+            status, headers = _result(self._inside, exchange.head(), request)
+        except BaseException:
+            self._inside.hang_up(exchange)
+            raise
+        return httpx.Response(status, headers=headers, stream=_Answer(self._inside, exchange, request))
+
+    def close(self) -> None:
+        self._inside.close()
+
+
+class _Answer(httpx.SyncByteStream):
+    def __init__(self, inside: Inside, exchange: Exchange, request: httpx.Request) -> None:
+        self._inside = inside
+        self._exchange = exchange
+        self._request = request
+
+    def __iter__(self) -> Iterator[bytes]:
+        while data := _result(self._inside, self._exchange.read(), self._request):
+            yield data
+
+    def close(self) -> None:
+        self._inside.hang_up(self._exchange)
+
+
+class AsyncInsideTransport(httpx.AsyncBaseTransport):
+    """For asyncio, on whichever loop the client is used."""
+
+    def __init__(self, inside: Inside) -> None:
+        self._inside = inside
+        weakref.finalize(self, inside.stop).atexit = False
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        _check(self._inside, request)
+        pieces = aiter(cast(httpx.AsyncByteStream, request.stream))
+        data, following = await anext(pieces, b""), await anext(pieces, None)
+        opened = self._inside.open(_scope(request), data, last=following is None)
+        exchange = await _awaited(self._inside, opened, request)
+        try:
+            while following is not None:
+                if not await _awaited(self._inside, exchange.wanting(), request):
+                    break
+                data, following = following, await anext(pieces, None)
+                await _awaited(self._inside, _put(exchange, data, following is None), request)
+            status, headers = await _awaited(self._inside, exchange.head(), request)
+        except BaseException:
+            self._inside.hang_up(exchange)
+            raise
+        return httpx.Response(status, headers=headers, stream=_AsyncAnswer(self._inside, exchange, request))
+
+    async def aclose(self) -> None:
+        await asyncio.to_thread(self._inside.close)
+
+
+class _AsyncAnswer(httpx.AsyncByteStream):
+    def __init__(self, inside: Inside, exchange: Exchange, request: httpx.Request) -> None:
+        self._inside = inside
+        self._exchange = exchange
+        self._request = request
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        while data := await _awaited(self._inside, self._exchange.read(), self._request):
+            yield data
+
+    async def aclose(self) -> None:
+        self._inside.hang_up(self._exchange)
+
+
+async def _put(exchange: Exchange, data: bytes, last: bool) -> None:
+    exchange.put(data, last=last)
+
+
+def _scope(request: httpx.Request) -> Message:
+    path, _, query = request.url.raw_path.partition(b"?")
+    return {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": request.method,
+        "scheme": request.url.scheme,
+        "path": request.url.path,
+        "raw_path": path,
+        "query_string": query,
+        "headers": [(name.lower(), value) for name, value in request.headers.raw],
+        "server": None,
+        "client": None,
+    }
+
+
+def _check(inside: Inside, request: httpx.Request) -> None:
+    if absence := inside.absence:
+        # As the SDK's own error: it would try any other again before it tells.
+        raise APIConnectionError(message=absence, request=request)
+
+
+def _result(inside: Inside, coroutine: Coroutine[Any, Any, T], request: httpx.Request) -> T:
+    try:
+        return inside.call(coroutine).result(_patience(request))
+    except TimeoutError:
+        raise _late(request) from None
+    except (Broken, futures.CancelledError) as error:  # cancelled: the loop ended in the middle of it
+        raise _broken(error, request) from None
+
+
+async def _awaited(inside: Inside, coroutine: Coroutine[Any, Any, T], request: httpx.Request) -> T:
+    task = asyncio.current_task()
+    assert task is not None
+    try:
+        async with asyncio.timeout(_patience(request)):
+            return await asyncio.wrap_future(inside.call(coroutine))
+    except TimeoutError:
+        raise _late(request) from None
+    except Broken as error:
+        raise _broken(error, request) from None
+    except asyncio.CancelledError as error:
+        if task.cancelling():
+            raise
+        raise _broken(error, request) from None
+
+
+def _late(request: httpx.Request) -> httpx.ReadTimeout:
+    return httpx.ReadTimeout("the gateway has said nothing for too long", request=request)
+
+
+def _broken(error: BaseException, request: httpx.Request) -> httpx.RemoteProtocolError:
+    return httpx.RemoteProtocolError(str(error) or "the gateway was closed", request=request)
+
+
+def _patience(request: httpx.Request) -> float | None:
+    """Seconds that the client waits for the next bytes; None for ever."""
+    patience: float | None = request.extensions.get("timeout", {}).get("read")
+    return patience

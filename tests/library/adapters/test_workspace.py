@@ -1,0 +1,340 @@
+"""Workspace sections: lazy, within their roots and budgets, shown in the prompt, brought back when that is asked."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from openai import OpenAI
+from tests.helpers import servers
+from tests.helpers.openai import FlatContainers
+from tests.helpers.servers import Server
+
+from belljar.adapters.claude_agent_sdk.workspace import ClaudeAgentWorkspaceSection
+from belljar.adapters.mounted import MountedSection, WorkspaceProgress
+from belljar.adapters.openai.config import ContainerConfig
+from belljar.adapters.openai.container_fs import ContainerFilesystem
+from belljar.adapters.openai.workspace import OpenAIContainerWorkspaceSection
+from belljar.errors import (
+    ContainerExpiredError,
+    WorkspaceBudgetExceededError,
+    WorkspaceError,
+    WorkspaceSecurityError,
+)
+from belljar.filesystem import Filesystem, HostFilesystem, HostMount
+from belljar.prompt import MarkdownSection, Prompt, PromptTemplate
+from belljar.runtime import Session
+
+BOTH = pytest.mark.parametrize("kind", [OpenAIContainerWorkspaceSection, ClaudeAgentWorkspaceSection])
+
+
+@pytest.fixture(scope="module")
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with servers.gateway(tmp_path_factory.mktemp("gateway") / "state") as server:
+        yield server
+
+
+@pytest.fixture
+def client(gateway: Server) -> Iterator[OpenAI]:
+    with gateway.client() as client:
+        yield client
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Path:
+    repo = tmp_path / "repos/project"
+    for path in ("main.py", "src/a.py", "src/b.pyc", ".git/config", "data/in.csv"):
+        (repo / path).parent.mkdir(parents=True, exist_ok=True)
+        (repo / path).write_bytes(b"1234")
+    return repo
+
+
+@pytest.fixture(autouse=True)
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where temporary directories go, so that none can stay unseen."""
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
+    return tmp_path / "temporary"
+
+
+def section(kind: type[Any], repo: Path, **more: Any) -> Any:
+    mount = HostMount(str(repo), "project", exclude_glob=(".git/*", "*.pyc"), max_bytes=1000)
+    usual = {"session": Session(), "mounts": (mount,), "allowed_host_roots": (repo.parent,)}
+    return kind(**{**usual, **more})
+
+
+def container(repo: Path, client: OpenAI, **more: Any) -> OpenAIContainerWorkspaceSection:
+    made: OpenAIContainerWorkspaceSection = section(OpenAIContainerWorkspaceSection, repo, **more)
+    made.bind(client)
+    return made
+
+
+# -- what both share -------------------------------------------------------------------------------------------------
+
+
+@BOTH
+def test_nothing_is_made_when_the_section_is(kind: type[Any], repo: Path, temporary: Path) -> None:
+    made = section(kind, repo)
+    assert isinstance(made, MarkdownSection)
+    assert isinstance(made, MountedSection)
+    assert list(temporary.iterdir()) == []
+    assert made.temp_dir.parent == temporary
+    assert made.temp_dir.stat().st_mode & 0o077 == 0
+    assert sorted(p.name for p in (made.temp_dir / "project").rglob("*") if p.is_file()) == [
+        "a.py",
+        "in.csv",
+        "main.py",
+    ]
+    made.cleanup()
+    assert not made.temp_dir.exists()
+    assert list(temporary.iterdir()) == []
+
+
+@BOTH
+def test_previews_and_the_prompt_tell_of_each_mount(kind: type[Any], repo: Path) -> None:
+    with section(kind, repo) as made:
+        [preview] = made.mount_previews
+        assert (preview.host_path, preview.resolved_host, preview.mount_path) == (str(repo), repo, "project")
+        assert (preview.is_directory, preview.bytes_copied) == (True, 12)
+        assert preview.entries == ("main.py", "src/a.py", "data/in.csv")
+        template = PromptTemplate(ns="t", key="t", sections=[made])
+        text = Prompt(template).render().text
+        assert "Workspace" in text
+        assert "- `project`: 12 bytes, first of all `main.py`, `src/a.py`, `data/in.csv`" in text
+        assert str(repo) not in text
+    assert made.mount_previews == (preview,)
+
+
+@BOTH
+def test_a_path_with_a_dollar_is_shown_as_it_is(kind: type[Any], tmp_path: Path) -> None:
+    (tmp_path / "$x").write_bytes(b"")
+    with section(kind, tmp_path, mounts=(HostMount("$x"),), allowed_host_roots=(tmp_path,)) as made:
+        assert "- `$x`: 0 bytes" in made.render_body(None)
+
+
+@BOTH
+def test_a_section_without_mounts_is_empty(kind: type[Any]) -> None:
+    with kind(session=Session()) as made:
+        assert made.mount_previews == ()
+        assert list(made.temp_dir.iterdir()) == []
+
+
+@BOTH
+def test_mounts_are_checked_at_once(kind: type[Any], repo: Path, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("key")
+    (repo / "link").symlink_to(tmp_path / "secret")
+    for path in (tmp_path / "secret", repo / "../../secret", repo / "link"):
+        with pytest.raises(WorkspaceSecurityError, match="outside the allowed roots"):
+            section(kind, repo, mounts=(HostMount(str(path)),))
+    with pytest.raises(WorkspaceSecurityError, match="allowed_host_roots"):
+        section(kind, repo, allowed_host_roots=())
+    with pytest.raises(FileNotFoundError):
+        section(kind, repo, mounts=(HostMount("none"),))
+
+
+@BOTH
+def test_a_budget_that_is_passed_leaves_nothing_behind(kind: type[Any], repo: Path, temporary: Path) -> None:
+    made = section(kind, repo, mounts=(HostMount(str(repo), max_bytes=7),))
+    with pytest.raises(WorkspaceBudgetExceededError, match="max_bytes=7"):
+        made.temp_dir  # noqa: B018
+    assert list(temporary.iterdir()) == []
+
+
+@BOTH
+def test_links_are_not_followed_unless_told(kind: type[Any], repo: Path) -> None:
+    (repo / "alias.py").symlink_to("main.py")
+    with section(kind, repo) as made:
+        assert not (made.temp_dir / "project/alias.py").exists()
+    followed = (HostMount(str(repo), "p", follow_symlinks=True),)
+    with section(kind, repo, mounts=followed) as made:
+        assert (made.temp_dir / "p/alias.py").read_bytes() == b"1234"
+        assert not (made.temp_dir / "p/alias.py").is_symlink()
+
+
+@BOTH
+def test_it_cannot_be_used_after_cleanup(kind: type[Any], repo: Path) -> None:
+    made = section(kind, repo)
+    made.cleanup()
+    made.cleanup()
+    for name in ("temp_dir", "filesystem"):
+        with pytest.raises(WorkspaceError, match="cleaned up"):
+            getattr(made, name)
+
+
+@BOTH
+def test_progress_is_told(kind: type[Any], repo: Path) -> None:
+    seen: list[WorkspaceProgress] = []
+    with section(kind, repo, on_progress=seen.append) as made:
+        made.temp_dir  # noqa: B018
+    assert seen == [WorkspaceProgress("copy", n, None) for n in (4, 8, 12)]
+
+
+# -- in a container --------------------------------------------------------------------------------------------------
+
+
+def test_the_container_is_made_at_the_first_use_and_only_once(repo: Path) -> None:
+    with FlatContainers() as server, server.client() as client, container(repo, client) as made:
+        assert isinstance(made.filesystem, ContainerFilesystem)
+        assert isinstance(made.filesystem, Filesystem)
+        assert made.filesystem is made.filesystem
+        made.render_body(None)
+        assert (made.container_id, server.requests) == (None, [])
+        id = made.filesystem.ensure_container()
+        assert made.container_id == id
+        uploads = [asked for asked in server.requests if asked == ("POST", "containers/files")]
+        assert len(uploads) == 4  # three files, and the archive that asks what the server can do
+        made.filesystem.ensure_container()
+        made.bind(client)
+        assert made.filesystem.ensure_container() == id
+        assert [asked for asked in server.requests if asked[0] == "POST"][1:] == uploads
+        assert server.requests[0] == ("POST", "containers")
+        assert server.containers[id].body["memory_limit"] == "4g"
+        assert server.containers[id].body["name"] == "belljar-workspace"
+
+
+def test_files_go_in_and_code_finds_them(gateway: Server, client: OpenAI, repo: Path) -> None:
+    with container(repo, client) as made:
+        answer = client.responses.create(
+            model="belljar",
+            input="```python\nimport os\nsorted(os.path.join(d, f) for d, _, fs in os.walk('.') for f in fs)\n```",
+            tools=[{"type": "code_interpreter", "container": made.filesystem.ensure_container()}],
+            include=["code_interpreter_call.outputs"],
+        )
+        logs = [
+            output.logs
+            for item in answer.output
+            if item.type == "code_interpreter_call"
+            for output in item.outputs or ()
+            if output.type == "logs"
+        ]
+        assert "".join(logs).strip() == "['./project/data/in.csv', './project/main.py', './project/src/a.py']"
+        assert client.containers.retrieve(made.container_id or "").memory_limit == "4g"
+
+
+def test_only_what_changed_comes_back(gateway: Server, client: OpenAI, repo: Path, tmp_path: Path) -> None:
+    with container(repo, client, sync_on_cleanup=True, sync_to=tmp_path / "back") as made:
+        id = made.filesystem.ensure_container()
+        gateway.code_writes(id, "project/main.py", b"5678")
+        gateway.code_writes(id, "out/plot.png", b"\x89PNG")
+        temp_dir = made.temp_dir
+    assert made.results_dir == tmp_path / "back"
+    assert made.synced == ("out/plot.png", "project/main.py")
+    assert (tmp_path / "back/project/main.py").read_bytes() == b"5678"
+    assert (tmp_path / "back/out/plot.png").read_bytes() == b"\x89PNG"
+    assert not (tmp_path / "back/project/src").exists()
+    assert not temp_dir.exists()
+    assert (repo / "main.py").read_bytes() == b"1234"
+    assert client.containers.retrieve(id).id == id
+
+
+def test_results_have_a_directory_of_their_own(client: OpenAI, repo: Path, temporary: Path) -> None:
+    with container(repo, client, sync_on_cleanup=True) as made:
+        made.filesystem.write_text("project/new.txt", "from a tool")
+    assert made.results_dir is None, "what came from this side is here already"
+    assert list(temporary.iterdir()) == []
+    with FlatContainers() as server, server.client() as flat:
+        other = container(repo, flat, sync_on_cleanup=True)
+        server.write(other.filesystem.ensure_container(), "made.txt", b"1")
+        other.cleanup()
+        assert other.results_dir is not None
+        assert [path.name for path in other.results_dir.iterdir()] == ["made.txt"]
+        assert list(temporary.iterdir()) == [other.results_dir]
+
+
+def test_results_never_leave_the_target(repo: Path, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "back").mkdir()
+    (tmp_path / "back/d").symlink_to(tmp_path / "elsewhere")
+    for path in ("d%2Fx", "../x"):
+        with FlatContainers() as server, server.client() as client:
+            made = container(repo, client, sync_on_cleanup=True, sync_to=tmp_path / "back")
+            server.write(made.filesystem.ensure_container(), path, b"1")
+            with pytest.raises(WorkspaceSecurityError):
+                made.cleanup()
+            assert not made.temp_dir.exists()
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+    assert not (tmp_path / "x").exists()
+
+
+def test_results_that_are_lost_are_told_and_the_directory_goes(repo: Path, temporary: Path, tmp_path: Path) -> None:
+    with FlatContainers() as server, server.client() as client:
+        made = container(repo, client, sync_on_cleanup=True, sync_to=tmp_path / "back")
+        made.filesystem.ensure_container()
+        server.containers.clear()
+        with pytest.raises(ContainerExpiredError):
+            made.cleanup()
+        made.cleanup()
+    assert list(temporary.iterdir()) == []
+
+
+def test_without_a_container_there_is_nothing_to_bring_back(repo: Path) -> None:
+    with FlatContainers() as server, server.client() as client:
+        container(repo, client, sync_on_cleanup=True).cleanup()
+        with container(repo, client, sync_on_cleanup=True) as made:
+            made.temp_dir  # noqa: B018
+        assert server.requests == []
+
+
+def test_the_container_can_be_deleted_at_the_end(repo: Path) -> None:
+    with FlatContainers() as server, server.client() as client:
+        made = container(repo, client)
+        made.filesystem.ensure_container()
+        made.cleanup(delete_container=True)
+        assert server.containers == {}
+
+
+def test_mode_auto_keeps_to_its_session(repo: Path) -> None:
+    session = Session()
+    auto = ContainerConfig(mode="auto")
+    with FlatContainers() as server, server.client() as client:
+        turns = [container(repo, client, session=session, container_config=auto) for _ in range(2)]
+        turns.append(container(repo, client, container_config=auto))
+        one, two, other = (turn.filesystem.ensure_container() for turn in turns)
+        assert one == two != other
+        assert len(server.names(one)) == 3
+        for turn in turns:
+            turn.cleanup()
+
+
+def test_upload_is_told_with_its_total(client: OpenAI, repo: Path) -> None:
+    seen: list[WorkspaceProgress] = []
+    with container(repo, client, on_progress=seen.append) as made:
+        made.filesystem.ensure_container()
+    assert seen[-1] == WorkspaceProgress("upload", 12, 12)
+
+
+def test_a_container_belongs_to_one_server(client: OpenAI, repo: Path) -> None:
+    with container(repo, client) as made, FlatContainers() as server, server.client() as other:
+        made.bind(other)
+        made.bind(client)
+        made.filesystem.ensure_container()
+        with pytest.raises(WorkspaceError, match="make a section for each server"):
+            made.bind(other)
+
+
+def test_without_an_adapter_the_environment_says_where(
+    gateway: Server, client: OpenAI, repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", str(client.base_url))
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    with section(OpenAIContainerWorkspaceSection, repo) as made:
+        assert made.filesystem.list_dir("project") == ["data", "main.py", "src"]
+        made._bound().close()
+
+
+# -- on this host ----------------------------------------------------------------------------------------------------
+
+
+def test_on_this_host_the_files_are_in_the_directory(repo: Path, tmp_path: Path) -> None:
+    with section(ClaudeAgentWorkspaceSection, repo, sync_on_cleanup=True, sync_to=tmp_path / "back") as made:
+        assert isinstance(made.filesystem, HostFilesystem)
+        assert str(made.temp_dir) in made.render_body(None)
+        made.filesystem.write("project/main.py", b"5678")
+        os.utime(made.temp_dir / "project/main.py", (0, 0))
+        made.filesystem.write("new/x", b"1")
+    assert made.synced == ("new/x", "project/main.py")
+    assert sorted(p.name for p in (tmp_path / "back").rglob("*") if p.is_file()) == ["main.py", "x"]
+    assert (repo / "main.py").read_bytes() == b"1234"
