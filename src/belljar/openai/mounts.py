@@ -6,20 +6,17 @@ import copy
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import openai
 
-from belljar.adapters.openai.archives import Tree
-from belljar.adapters.openai.container_files import ContainerFiles, unpacks
+from belljar.adapters.openai.container import NAME
+from belljar.adapters.openai.materialise import asked, checked, filled
 from belljar.errors import WorkspaceError
 from belljar.filesystem import HostFilesystem, copy_mounts
 from belljar.tools import AutoContainerConfig
 from belljar.tools.containers import container_of
-
-_NAME = "belljar-mounts"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,15 +62,14 @@ class Mounted:
 
 def mount(client: openai.OpenAI, container: AutoContainerConfig, directory: str) -> str:
     """The id of a new container with the files beneath the directory and those of `file_ids`."""
-    made = client.containers.create(name=_NAME, **_asked(container))
-    ContainerFiles(client, made.id, unpacking=unpacks(client, made.id)).put_all(Tree(Path(directory)))
-    return made.id
+    return filled(client, container, checked(directory))
 
 
 async def mount_async(client: openai.AsyncOpenAI, container: AutoContainerConfig, directory: str) -> str:
     """The same for asyncio, with servers that unpack an archive."""
-    made = await client.containers.create(name=_NAME, **_asked(container))
-    if (tree := Tree(Path(directory))).members():
+    tree = checked(directory)
+    made = await client.containers.create(name=NAME, **asked(container))
+    if tree.members():
         packed: Any = ("files.tar", tree.packed(), "application/x-tar")
         answer: Any = await client.containers.files.create(made.id, file=packed, extra_body={"extract": "true"})
         if answer.object != "list":
@@ -82,8 +78,3 @@ async def mount_async(client: openai.AsyncOpenAI, container: AutoContainerConfig
                 "client.containers.files.create(…), or use OpenAI in a thread, which does so itself"
             )
     return made.id
-
-
-def _asked(container: AutoContainerConfig) -> Any:
-    given = {"memory_limit": container.memory_limit}
-    return {**given, "file_ids": list(container.file_ids)} if container.file_ids else given

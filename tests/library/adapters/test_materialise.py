@@ -11,7 +11,7 @@ from tests.helpers import servers
 from tests.helpers.openai import FlatContainers
 
 from belljar.adapters.openai.materialise import materialise
-from belljar.errors import Declined, WorkspaceSecurityError
+from belljar.errors import Declined, WorkspaceError, WorkspaceSecurityError
 from belljar.filesystem import HostMount
 from belljar.tools import AutoContainerConfig, OpenAICodeInterpreterTool
 
@@ -90,3 +90,23 @@ def test_roots_hold_before_anything_is_asked_of_the_server(sunfish: Path, tmp_pa
         server.refusing = 1
         with pytest.raises(Declined, match="No containers today"):
             materialise(client, auto(HostMount(str(sunfish))))
+
+
+@pytest.mark.parametrize("name", ["setup.exe", "deep/Setup.EXE", "tool.dll", "disk.dmg"])
+def test_programs_are_refused_before_anything_is_sent(gateway: OpenAI, sunfish: Path, name: str) -> None:
+    (sunfish / name).parent.mkdir(exist_ok=True)
+    (sunfish / name).write_bytes(b"MZ")
+    before = len(list(gateway.containers.list()))
+    with pytest.raises(WorkspaceError, match=r"not supported \(\.\w+\); leave it out with exclude_glob") as caught:
+        materialise(gateway, auto(HostMount(str(sunfish))))
+    assert name in str(caught.value)
+    assert len(list(gateway.containers.list())) == before
+
+
+@pytest.mark.parametrize(
+    "name", ["a.csv", "a.png", "a.zip", "a.pdf", "a.py", "a.ipynb", "Makefile", ".env", "a.exe.txt"]
+)
+def test_what_code_can_use_is_welcome(gateway: OpenAI, sunfish: Path, name: str) -> None:
+    (sunfish / name).write_bytes(b"x")
+    id = materialise(gateway, auto(HostMount(str(sunfish), include_glob=(name,))))
+    assert paths(gateway, id) == [f"/mnt/data/sunfish/{name}"]

@@ -6,14 +6,16 @@ import dataclasses
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from belljar.adapters.mounted import Roots
 from belljar.adapters.openai.archives import Tree
 from belljar.adapters.openai.container import NAME, told
 from belljar.adapters.openai.container_files import ContainerFiles, unpacks
 from belljar.filesystem import HostFilesystem, HostMount, copy_mounts
+from belljar.filesystem.paths import spelled
 from belljar.tools.containers import AutoContainerConfig
+from belljar.tools.file_types import check_types
 
 if TYPE_CHECKING:
     from openai import OpenAI
@@ -32,13 +34,29 @@ def materialise(client: OpenAI, container: AutoContainerConfig, *, allowed_host_
         else:
             for mount in _absolute(container.host_mounts):
                 copy_mounts((mount,), allowed_host_roots=(mount.host_path,), into=into)
+        tree = checked(directory)
         with told():
-            made = client.containers.create(
-                name=NAME, memory_limit=container.memory_limit, file_ids=list(container.file_ids)
-            )
-            files = ContainerFiles(client, made.id, unpacking=unpacks(client, made.id))
-            files.put_all(Tree(Path(directory)))
+            return filled(client, container, tree)
+
+
+def checked(directory: str) -> Tree:
+    """The files beneath it, all of them of types that are supported."""
+    tree = Tree(Path(directory))
+    check_types(spelled(member.segments) for member in tree.members())
+    return tree
+
+
+def filled(client: OpenAI, container: AutoContainerConfig, tree: Tree) -> str:
+    """The id of a new container with these files and those of `file_ids`. What the SDK raises is raised."""
+    made = client.containers.create(name=NAME, **asked(container))
+    ContainerFiles(client, made.id, unpacking=unpacks(client, made.id)).put_all(tree)
     return made.id
+
+
+def asked(container: AutoContainerConfig) -> Any:
+    """The fields of OpenAI's that it has."""
+    given = {"memory_limit": container.memory_limit}
+    return {**given, "file_ids": list(container.file_ids)} if container.file_ids else given
 
 
 def _absolute(mounts: Sequence[HostMount]) -> list[HostMount]:
