@@ -677,3 +677,11 @@ def test_everything_that_can_be_used_has_a_name(tab: Tab) -> None:
     used = [node for node in tree if not node["ignored"] and node.get("role", {}).get("value") in roles]
     assert len(used) > 15
     assert [node["role"]["value"] for node in used if not node.get("name", {}).get("value", "").strip()] == []
+
+
+def test_the_end_stays_in_view_and_a_chat_is_named_by_its_first_words(tab: Tab) -> None:
+    ask(tab, f"```python\n{CURVE}\nprint('line\\n' * 80)\n```", model="belljar")
+    answered(tab)
+    tab.wait("document.documentElement.scrollHeight - innerHeight - scrollY < 2")
+    assert tab.run("scrollY") > 0
+    assert tab.texts("#chats li") == [CURVE.split("\n")[0]]

@@ -309,9 +309,13 @@ class Page {
       if (document.body.classList.contains("menu")) this.#fold();
       else this.#chat?.stop();
     });
+    let before = scrollY;
     addEventListener("scroll", () => {
+      // Only who goes up leaves the end: by the time that a scroll is told, the thread may have grown below it.
       const { scrollHeight, clientHeight } = document.documentElement;
-      this.#pinned = scrollHeight - clientHeight - scrollY < 60;
+      if (scrollHeight - clientHeight - scrollY < 60) this.#pinned = true;
+      else if (scrollY < before) this.#pinned = false;
+      before = scrollY;
     });
     // Whoever reads the end sees what comes; whoever reads elsewhere is not moved.
     new ResizeObserver(() => {

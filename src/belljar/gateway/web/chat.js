@@ -100,7 +100,7 @@ export class Chat {
   async send(asked) {
     for (const old of this.#page.thread.querySelectorAll(".trouble button")) old.remove();
     this.#record.model = asked.model;
-    this.#record.title ||= (asked.text.trim().split("\n")[0] || asked.files[0]?.name || "").slice(0, 80);
+    this.#record.title ||= (headline(asked.text) || asked.files[0]?.name || "").slice(0, 80);
     const turn = this.#show(asked);
     await this.#watch(turn, asked, {});
   }
@@ -268,4 +268,9 @@ export class Chat {
     this.#memory.keep(this.#record);
     this.#page.kept(this.#record);
   }
+}
+
+/** The first line that says something: not the fence of some code. */
+function headline(text) {
+  return text.split("\n").find((line) => line.trim() && !line.trimStart().startsWith("```"))?.trim();
 }
