@@ -12,6 +12,8 @@ import select
 import signal
 import socket
 import sys
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from belljar.sandbox.local import confine, init, linux, messages, root
@@ -63,8 +65,7 @@ def main() -> None:
         elif request.get("op") == "retire":
             zygotes.pop(request["name"]).close()
         elif request["environment"] not in zygotes:
-            with socket.socket(fileno=os.dup(fds[1])) as status:
-                messages.send(status, {"error": f"no environment {request['environment']!r} in this jail"})
+            _tell(fds[1], {"error": f"no environment {request['environment']!r} in this jail"})
         elif request["again"]:
             _forward(zygotes[request["environment"]], request, [fds[0], fds[0], *fds[1:]])
         else:
@@ -121,16 +122,20 @@ def _create(request: dict[str, object], fds: list[int], spare: Spare | None, zyg
             raise OSError("no process could be made for it; too many run on this host, or it has no memory left")
         _forward(zygote, request, [spare.handle, ready_in, *rest])
         messages.send(spare.orders, request, [control, ready_out])
-        with socket.socket(fileno=os.dup(control)) as sock:
-            messages.send(sock, {"init": spare.pid}, [spare.handle])
+        _tell(control, {"init": spare.pid}, [spare.handle])
     except OSError as error:
-        with socket.socket(fileno=os.dup(control)) as sock:
-            messages.send(sock, {"error": f"making the sandbox: {error}"})
+        _tell(control, {"error": f"making the sandbox: {error}"})
     finally:
         messages.close_all([ready_in, ready_out])
         if spare is not None:
             os.close(spare.handle)
             spare.orders.close()
+
+
+def _tell(fd: int, message: object, fds: Sequence[int] = ()) -> None:
+    """Over a descriptor of the host's, which may have let this sandbox go already: that ends nobody else's."""
+    with socket.socket(fileno=os.dup(fd)) as sock, suppress(OSError):
+        messages.send(sock, message, fds)
 
 
 def _forward(zygote: socket.socket, request: dict[str, object], fds: list[int]) -> None:
