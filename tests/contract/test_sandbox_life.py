@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
+import os
 import tempfile
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -212,6 +214,34 @@ async def test_a_source_leaves_nothing_behind(
     await source.close()
     del source, one, other
     assert await settled() == before
+
+
+def zygotes() -> set[int]:
+    """Those below this process."""
+
+    def name(pid: int) -> str:
+        with contextlib.suppress(OSError):
+            return Path(f"/proc/{pid}/comm").read_text().strip()
+        return ""
+
+    return {pid for pid in traces.descendants(os.getpid()) if name(pid) == "belljar-zygote"}
+
+
+async def test_a_zygote_that_was_renewed_goes_when_its_last_sandbox_has(home: Path) -> None:
+    before = zygotes()
+    options = Options(cache=home / "cache", warm=1, warm_spec=Spec(packages="none"), preload=False, renew=3)
+    source = LocalSource(options)
+    try:
+        first: set[int] = set()
+        for _ in range(8):
+            async with source.acquire(Spec(packages="none")) as one:
+                _ = [output async for output in one.run(Cell("1"))]
+                first = first or zygotes() - before
+        assert len(first) == 1
+        await until(lambda: not first & zygotes(), "the first one has ended")
+        await until(lambda: len(zygotes() - before) == source.spare == 1, "one zygote and one sandbox made ahead")
+    finally:
+        await source.close()
 
 
 async def _use(source: SandboxSource) -> None:

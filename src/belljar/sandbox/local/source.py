@@ -62,6 +62,7 @@ class LocalSource:
         self._uids = itertools.count()
         self._made = itertools.count()
         self._pool: collections.deque[Box] = collections.deque()
+        self._renewed = 0
         self._pool_wanted = threading.Event()
         self._stopping = threading.Event()
         self._pool_thread: threading.Thread | None = None
@@ -200,6 +201,14 @@ class LocalSource:
     def _renew(self, jail: Jail, name: str) -> None:
         with contextlib.suppress(BelljarError, OSError):  # the old one goes on serving then
             jail.add(environments.environment(name, self.packages, preload=self._options.preload))
+            # Those made ahead are children of the old one, which stays for as long as any of them is there.
+            with self._lock:
+                self._renewed += 1
+                old = list(self._pool)
+                self._pool.clear()
+            self._pool_wanted.set()
+            for box in old:
+                drive.finish(box, box.close())
 
     # -- capacity and the warm pool -----------------------------------------------------------------------------
 
@@ -243,21 +252,25 @@ class LocalSource:
                 return
             while len(self._pool) < self._options.warm and not self._closed:
                 try:
-                    self._pool.append(self._make_warm())
+                    self._add_warm()
                 except (BelljarError, OSError):
                     break  # whoever asks next makes one the slow way and is told why that fails
             self._pool_wanted.wait()
             self._stopping.wait(_REFILL)
 
-    def _make_warm(self) -> Box:
-        box = self._new(self._options.warm_spec)
+    def _add_warm(self) -> None:
+        box, renewed = self._new(self._options.warm_spec), self._renewed
         try:
             drive.finish(box, box.create())
             drive.finish(box, box.prime())
+            with self._lock:
+                if renewed == self._renewed:
+                    self._pool.append(box)
+                    return
         except BaseException:
             drive.finish(box, box.close())
             raise
-        return box
+        drive.finish(box, box.close())
 
     def next_uid(self) -> int:
         """A user of its own for each sandbox, or root of the jail's own user namespace, which is us outside."""
