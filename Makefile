@@ -4,7 +4,7 @@ READY := .venv/ready
 CLIENTS := .venv/clients/ready
 export PYTHON
 
-.PHONY: all serve run check test fix lock bench soak size clean
+.PHONY: all serve run check test cover fix lock bench soak size clean
 all: check test
 
 serve: $(READY)
@@ -24,6 +24,10 @@ check: $(READY)
 test: $(READY) $(CLIENTS)
 	sh scripts/browser
 	$(BIN)/pytest -n auto
+
+cover: $(READY)
+	$(BIN)/coverage run -m pytest -q -n 0 --hypothesis-profile ci tests/unit/dialects
+	$(BIN)/coverage report
 
 fix: $(READY)
 	$(BIN)/ruff format
@@ -45,7 +49,7 @@ size: $(READY)
 	$(BIN)/python scripts/size.py
 
 clean:
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache build dist
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache .coverage build dist
 	find src tests scripts bench -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(READY): requirements.lock pyproject.toml scripts/setup scripts/common.sh

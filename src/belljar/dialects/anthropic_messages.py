@@ -22,7 +22,6 @@ from belljar.wire.items import (
     CustomToolCallOutput,
     FunctionCall,
     FunctionCallOutput,
-    InputAudio,
     InputFile,
     InputImage,
     InputItem,
@@ -183,7 +182,7 @@ class Conversation:
                 return _text(f"[attached image: {id}]")
             case InputFile():
                 return _document(part)
-            case InputAudio():
+            case _:  # InputAudio
                 raise InvalidRequest(
                     f"input: {self._request.model!r} cannot hear; leave the input_audio out, or send it in words",
                     param="input",

@@ -22,7 +22,6 @@ from belljar.wire.items import (
     ContainerFileCitation,
     CustomToolCall,
     FileCitation,
-    FilePath,
     FunctionCall,
     Json,
     Message,
@@ -279,10 +278,10 @@ def _cited(annotation: Annotation, offset: int, base_url: str) -> Body:
             start, end, title = annotation.start_index, annotation.end_index, annotation.filename
             url = f"{base_url}/v1/containers/{container}/files/{file}/content"
             more = {"container_id": container, "file_id": file}
-        case FileCitation(file_id=file) | FilePath(file_id=file):
+        case _:
             title = annotation.filename if isinstance(annotation, FileCitation) else ""
-            url = f"{base_url}/v1/files/{file}/content"
-            more = {"file_id": file}
+            url = f"{base_url}/v1/files/{annotation.file_id}/content"
+            more = {"file_id": annotation.file_id}
     if end:
         start, end = start + offset, end + offset
     where = {"start_index": start, "end_index": end, "title": title, "url": url}

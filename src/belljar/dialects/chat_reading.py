@@ -288,8 +288,9 @@ def _tool(tool: _FunctionTool | _CustomTool | _CodeTool) -> dict[str, Json]:
             if custom.description is not None:
                 flat["description"] = custom.description
             return flat if custom.format is None else {**flat, "format": _flat(custom.format)}
-        case _CodeTool(container=container):
-            return {"type": NAME, "container": msgspec.to_builtins(AutoContainer() if container is None else container)}
+        case _:
+            container = AutoContainer() if tool.container is None else tool.container
+            return {"type": NAME, "container": msgspec.to_builtins(container)}
 
 
 def _choice(choice: Json) -> Json:
@@ -341,7 +342,7 @@ def _items(messages: tuple[_AnyMessage, ...]) -> Iterator[InputItem]:
                 yield CustomToolCallOutput(call_id=call_id, output=_texts(content))
             case _Tool(tool_call_id=call_id, content=content):
                 yield FunctionCallOutput(call_id=call_id, output=_texts(content))
-            case _Assistant():
+            case _:
                 for m, cell in enumerate(message.belljar or ()):
                     item = {**cell, "type": "code_interpreter_call"}
                     yield fit(item, CodeInterpreterCall, f"messages[{n}].belljar[{m}]")
@@ -375,7 +376,8 @@ def _part(part: _Text | _Image | _Audio | _File, path: str) -> Part:
             return InputImage(image_url=image.url, detail=image.detail or "auto")
         case _Audio(input_audio=audio):
             return InputAudio(input_audio=audio)
-        case _File(file=file):
+        case _:
+            file = part.file
             if file.file_id is None and file.file_data is None:
                 raise complaints.missing(f"{path}.file.file_id", "A file needs 'file_id' or 'file_data'.")
             return InputFile(

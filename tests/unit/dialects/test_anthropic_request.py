@@ -151,6 +151,8 @@ def test_files() -> None:
         InputFile(file_url="https://x.test/a.pdf"),
         InputFile(file_data="data:application/zip;base64,UEs=", filename="a.zip"),
         InputImage(file_id="file-1"),
+        InputFile(file_id="file-2", filename="b.csv"),
+        InputFile(file_id="file-3"),
     )
     ((_, blocks),) = messages(Message(role="user", content=parts))
     assert [block.get("source", block) for block in blocks] == [
@@ -159,6 +161,8 @@ def test_files() -> None:
         {"type": "url", "url": "https://x.test/a.pdf"},
         said("[attached file: a.zip]"),
         said("[attached image: file-1]"),
+        said("[attached file: b.csv]"),
+        said("[attached file: file]"),
     ]
 
 
@@ -224,6 +228,10 @@ def test_one_call_after_another() -> None:
     ]
 
 
+def test_a_result_whose_call_is_not_there_is_left_out() -> None:
+    assert messages(gave("c1"), user("a"), gave("c2")) == [("user", [said("a")])]
+
+
 def test_cells_of_ours_in_the_same_turn_as_a_call() -> None:
     items = user("a"), called("c1"), cell("ci_1"), cell("ci_2"), gave("c1"), user("b")
     ran = [use(id, "code_interpreter", code="1") for id in ("ci_1", "ci_2")]
@@ -261,6 +269,12 @@ def test_ids_that_the_wire_takes(id: str) -> None:
     assert re.fullmatch(r"[a-zA-Z0-9_-]+", block["id"])
     assert block["id"] == result["tool_use_id"]
     assert block["id"] == id or not re.fullmatch(r"[a-zA-Z0-9_-]+", id)
+
+
+@pytest.mark.parametrize("format", [{"type": "text"}, None])
+def test_a_custom_tool_without_a_grammar_has_its_description_alone(format: Any) -> None:
+    (declared,) = encoded(tools=(CustomTool(name="note", description="Notes.", format=format),))["tools"]
+    assert declared["description"] == "Notes."
 
 
 def test_custom_tools_take_one_text() -> None:
@@ -482,6 +496,13 @@ def test_cells_that_the_vendor_ran_go_back_as_its_own(item: CodeInterpreterCall)
     assert read.outputs == item.outputs or item.status == "failed"
 
 
+@pytest.mark.parametrize("code", ["", "[1]", '{"command":'])
+def test_an_edit_that_cannot_be_read_goes_back_without_input(code: str) -> None:
+    _, (_, (asked, result)) = messages(user("a"), cell("ci_edit_srvtoolu_1", code), tools=(HOSTED,))
+    assert (asked["id"], asked["input"]) == ("srvtoolu_1", {})
+    assert result["content"] == {"type": "text_editor_code_execution_str_replace_result", "lines": ["1", ""]}
+
+
 def test_cells_of_ours_stay_ours_when_the_vendor_runs_the_next() -> None:
     found = messages(user("a"), cell("ci_1"), user("b"), tools=(HOSTED,))
     assert found[1] == ("assistant", [use("ci_1", "code_interpreter", code="1")])
@@ -524,6 +545,13 @@ def test_a_form_of_the_answer() -> None:
     assert "tools" not in body
 
 
+def test_a_form_is_closed_in_every_alternative() -> None:
+    schema = {"type": "object", "properties": {"a": {"anyOf": [{"type": "object"}, {"type": "null"}]}}}
+    body = encoded(text=TextConfig(format=TextFormat(type="json_schema", name="a", schema=schema)))
+    closed = {"type": "object", "additionalProperties": False}
+    assert body["output_config"]["format"]["schema"]["properties"]["a"] == {"anyOf": [closed, {"type": "null"}]}
+
+
 @pytest.mark.parametrize(("quirks", "model"), [(OLD, "claude-sonnet-5"), (CURRENT, "claude-3-7-sonnet")])
 def test_a_form_of_the_answer_in_the_older_way(quirks: Quirks, model: str) -> None:
     body = encoded(text=TextConfig(format=FORM), tools=(WEATHER,), quirks=quirks, model=model)
@@ -534,6 +562,9 @@ def test_a_form_of_the_answer_in_the_older_way(quirks: Quirks, model: str) -> No
     clash = FunctionTool(name="json")
     names = [tool["name"] for tool in encoded(text=TextConfig(format=FORM), tools=(clash,), quirks=OLD)["tools"]]
     assert names == ["json", "json_"]
+    alone = encoded(text=TextConfig(format=FORM), tools=(WEATHER,), tool_choice="none", quirks=quirks, model=model)
+    assert [tool["name"] for tool in alone["tools"]] == ["json"]
+    assert alone["tool_choice"] == body["tool_choice"]
 
 
 def test_any_json_is_asked_for_in_words() -> None:

@@ -14,8 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.dialects.conftest import RECORDINGS, chunks, cuts_of, joined, outline, play, stream
 
-from belljar.dialects import marks
+from belljar.dialects import chat, gemini, marks, openai, xai
 from belljar.dialects.anthropic import MessagesDecoder, decoder
+from belljar.dialects.anthropic_stream import read_usage
 from belljar.dialects.deltas import (
     CallBegun,
     CallEnd,
@@ -34,8 +35,9 @@ from belljar.dialects.deltas import (
     Thought,
     ThoughtEnd,
 )
-from belljar.dialects.quirks import TABLE
+from belljar.dialects.quirks import GENERIC, TABLE
 from belljar.errors import BadKey, ContextTooLong, Garbled, ProviderError, RateLimited
+from belljar.gateway.upstream.adapter import Dialect
 from belljar.wire.items import CellEnd, CodeInterpreterCall, FileCitation, InputText, Logs, Message, UrlCitation
 from belljar.wire.responses import InputDetails, OutputDetails, TextConfig, TextFormat, Usage
 from belljar.wire.tools import AutoContainer, CodeInterpreterTool, CustomTool
@@ -226,11 +228,16 @@ def test_recorded_streams_byte_by_byte(name: str, end: str) -> None:
     assert play(make, data, range(len(data))) == play(make, named(chunks(name)))
 
 
+@pytest.fixture(scope="module")
+def thinking() -> bytes:
+    ((_, body),) = recorded(THOUGHT)
+    return body
+
+
 @given(data=st.data())
 @settings(max_examples=40)
-def test_a_recorded_stream_in_any_pieces(data: st.DataObject) -> None:
-    ((_, body),) = recorded(THOUGHT)
-    assert play(make, body, data.draw(cuts_of(len(body)))) == play(make, body)
+def test_a_recorded_stream_in_any_pieces(data: st.DataObject, thinking: bytes) -> None:
+    assert play(make, thinking, data.draw(cuts_of(len(thinking)))) == play(make, thinking)
 
 
 @pytest.mark.parametrize("name", STREAMS)
@@ -332,6 +339,13 @@ def test_free_text_of_a_custom_tool(pieces: list[str]) -> None:
     assert deltas[0] == CallBegun(0, "toolu_1", "note", True)
     assert joined(deltas, CallPiece) == "a\nb"
     assert CallEnd(0, "a\nb") in deltas
+
+
+@pytest.mark.parametrize("given", ['{"text": "a"}', '{"input": 1}'])
+def test_input_of_a_custom_tool_without_its_text_is_handed_on(given: str) -> None:
+    request = asking(tools=(CustomTool(name="note"),))
+    deltas = answered(tool(0, "note", given), reason="tool_use", request=request)
+    assert deltas[1:3] == [CallPiece(0, given), CallEnd(0, given)]
 
 
 def test_thinking_that_is_not_shown() -> None:
@@ -453,6 +467,38 @@ def test_what_is_not_known_is_passed_over() -> None:
     assert answered(strange, text(0, "ok"))[0] == Text("ok")
 
 
+def test_blocks_that_nothing_ends_end_with_the_answer() -> None:
+    thought = block(
+        0, {"type": "thinking", "thinking": "hm", "signature": "S"}, {"type": "thinking_delta", "thinking": "?"}
+    )
+    call = tool(1, "a", '{"x": 1}')
+    deltas = answered(thought[:-1], call[:-1], reason="tool_use")
+    assert outline(deltas) == ["Thought", "CallBegun", "CallPiece", "ThoughtEnd", "CallEnd", "Finish", "Spent"]
+    assert CallEnd(0, '{"x": 1}') in deltas
+
+
+def test_the_end_of_a_block_that_was_not_begun_is_passed_over() -> None:
+    ends = [event("content_block_stop", index=index) for index in (0, 7)]
+    assert answered(text(0, "ok"), ends) == answered(text(0, "ok"))
+
+
+def test_what_follows_the_end_is_passed_over() -> None:
+    payloads = [*text(0, "ok"), *ended()]
+    assert play(make, named([*payloads, *text(1, "more"), *ended("refusal")])) == play(make, named(payloads))
+
+
+def test_what_a_whole_message_spent() -> None:
+    usage = {"input_tokens": 2, "output_tokens": 7, "cache_read_input_tokens": 30, "cache_creation_input_tokens": 400}
+    details = {"output_tokens_details": {"thinking_tokens": 5}, "service_tier": "standard"}
+    assert read_usage(json.dumps({**usage, **details}).encode()) == Usage(
+        input_tokens=432,
+        input_tokens_details=InputDetails(cached_tokens=30, cache_write_tokens=400),
+        output_tokens=7,
+        output_tokens_details=OutputDetails(reasoning_tokens=5),
+        total_tokens=439,
+    )
+
+
 def test_an_answer_without_a_last_event() -> None:
     payloads = [*text(0, "ok"), *ended()[:1]]
     assert outline(play(make, named(payloads))) == ["Text", "Finish", "Spent"]
@@ -524,6 +570,17 @@ def test_an_answer_that_was_paused_goes_on() -> None:
     assert one.resume() is None
 
 
+def test_what_cannot_go_back_after_a_pause_does_not() -> None:
+    """An empty text would be refused, and so would input that is no object."""
+    one = MessagesDecoder(asking(tools=(HOSTED,)), TABLE["anthropic"], "acme")
+    use = tool(1, "bash_code_execution", '{"command": "l', kind="server_tool_use", id="srvtoolu_1")
+    one.feed(named([*text(0, " \n"), *use, *ended("pause_turn")]))
+    one.close()
+    assert msgspec.json.decode(one.resume() or b"null")["messages"][-1]["content"] == [
+        {"type": "server_tool_use", "id": "srvtoolu_1", "name": "bash_code_execution", "input": {}}
+    ]
+
+
 def test_an_answer_that_is_paused_for_ever() -> None:
     one = MessagesDecoder(asking(tools=(HOSTED,)), upstream="acme")
 
@@ -542,4 +599,23 @@ def test_what_is_over_is_not_resumed() -> None:
     one = make()
     one.feed(named(chunks(TEXT)))
     one.close()
+    assert one.resume() is None
+
+
+CUT = {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}, "output": []}
+
+
+@pytest.mark.parametrize(
+    ("dialect", "answer"),
+    [
+        (chat, {"choices": [{"delta": {"content": "so"}, "finish_reason": "length"}]}),
+        (gemini, {"candidates": [{"finishReason": "MAX_TOKENS"}]}),
+        (openai, CUT),
+        (xai, CUT),
+    ],
+    ids=["chat", "gemini", "openai", "xai"],
+)
+def test_no_other_vendor_pauses_where_it_stops(dialect: Dialect, answer: dict[str, Any]) -> None:
+    one = dialect.decoder(asking(), GENERIC, "acme")
+    assert Finish("length") in one.feed(stream([json.dumps(answer)], done=False)) + one.close()
     assert one.resume() is None

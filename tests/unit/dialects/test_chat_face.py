@@ -15,6 +15,7 @@ from belljar.wire.items import (
     Annotation,
     CellEnd,
     CodeInterpreterCall,
+    Compaction,
     ContainerFileCitation,
     CustomToolCall,
     FileCitation,
@@ -23,6 +24,7 @@ from belljar.wire.items import (
     Image,
     Logs,
     Message,
+    OtherItem,
     OutputItem,
     OutputText,
     Reasoning,
@@ -289,6 +291,14 @@ def test_an_answer_without_text() -> None:
     found = completion(fold(response(usage=None)))
     assert found["choices"][0]["message"] == {"role": "assistant", "content": None, "refusal": None, "annotations": []}
     assert found["usage"] is None
+
+
+@pytest.mark.parametrize(
+    "item", [Compaction(encrypted_content="x", id="cmp_1"), OtherItem({"type": "web_search_call", "id": "ws_1"})]
+)
+def test_what_this_wire_has_no_word_for_is_left_out(item: OutputItem) -> None:
+    said = message(OutputText(text="hello"))
+    assert fold(response(item, said)) == fold(response(said))
 
 
 def test_logprobs_come_with_their_text() -> None:

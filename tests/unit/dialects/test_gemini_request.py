@@ -191,6 +191,20 @@ def test_parts(part: Any, said: dict[str, Any]) -> None:
     assert body(Message(role="user", content=(part,)))["contents"] == [{"role": "user", "parts": [said]}]
 
 
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        (InputText(text=""),),
+        (InputImage(),),
+        (InputFile(file_data="YQ=="),),
+        (InputAudio(input_audio={"format": "wav"}),),
+    ],
+)
+def test_what_says_nothing_is_left_out(content: Any) -> None:
+    assert body(HI, Message(role="user", content=content))["contents"] == [HI_SAID]
+
+
 @pytest.mark.parametrize("item", [Compaction(encrypted_content="x"), ItemReference(id="x")])
 def test_what_it_cannot_be_given(item: InputItem) -> None:
     with pytest.raises(InvalidRequest, match="send the items that it stands for"):
@@ -251,6 +265,11 @@ def test_arguments_that_are_no_object(arguments: str, args: dict[str, Any]) -> N
 def test_a_call_without_a_result_has_an_empty_one() -> None:
     *_, last = body(HI, FunctionCall(call_id="a", name="f", arguments="{}"))["contents"]
     assert last == {"role": "user", "parts": [answered("a", "f", "")]}
+
+
+def test_a_result_without_a_call_is_left_out() -> None:
+    orphans = FunctionCallOutput(call_id="a", output="x"), CustomToolCallOutput(call_id="b", output="y")
+    assert body(orphans[0], HI, orphans[1])["contents"] == [HI_SAID]
 
 
 def test_a_cell_that_we_ran() -> None:

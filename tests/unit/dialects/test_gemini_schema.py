@@ -35,6 +35,7 @@ KNOWN = {
         ),
         ({"type": ["string", "null"]}, {"type": ["string", "null"]}),
         ({"type": "string", "nullable": True}, {"type": ["string", "null"]}),
+        ({"type": ["string", "integer"], "nullable": True}, {"type": ["string", "integer", "null"]}),
         ({"type": ["string", "null"], "nullable": True}, {"type": ["string", "null"]}),
         (
             {"anyOf": [{"type": "string"}], "nullable": True},

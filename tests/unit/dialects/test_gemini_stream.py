@@ -30,6 +30,7 @@ from belljar.dialects.deltas import (
 )
 from belljar.dialects.gemini import GeminiDecoder, decoder
 from belljar.dialects.gemini_signatures import Signed, opened, sealed
+from belljar.dialects.gemini_stream import read_usage
 from belljar.dialects.quirks import TABLE
 from belljar.errors import Filtered, Garbled, ProviderError, RateLimited
 from belljar.wire.items import CellEnd, CodeInterpreterCall, Image, Logs, Reasoning, SummaryText
@@ -271,6 +272,13 @@ def test_a_thought_that_is_signed_itself() -> None:
     assert found == [Thought("Hm", "summary"), thought(Signed("thought", "S"), "Hm"), Finish("stop")]
 
 
+def test_a_thought_whose_signature_comes_by_itself() -> None:
+    found = deltas_of(
+        chunk({"text": "Hm", "thought": True}), chunk({"thought": True, "thoughtSignature": "S"}, reason="STOP")
+    )
+    assert found == [Thought("Hm", "summary"), thought(Signed("thought", "S"), "Hm"), Finish("stop")]
+
+
 def test_text_that_is_signed_goes_on() -> None:
     found = deltas_of(
         chunk({"text": "a", "thoughtSignature": "S"}),
@@ -333,6 +341,15 @@ def test_arguments_of_every_kind_that_are_streamed() -> None:
         "deep": {"list": [{"a b": 1}, {"x": True}], "none": None},
     }
     assert joined(found, CallPiece) == end.arguments
+
+
+def test_an_argument_that_adds_nothing_is_no_piece() -> None:
+    texts = [{"jsonPath": "$.a", "stringValue": text, "willContinue": True} for text in ("b", "", "c")]
+    call = {"name": "f", "partialArgs": texts, "willContinue": True}
+    found = deltas_of(chunk({"functionCall": call}), chunk({"functionCall": {}}, reason="STOP"))
+    pieces = [delta.text for delta in found if isinstance(delta, CallPiece)]
+    assert pieces == ['{"a":"b', "c", '"}']
+    assert CallEnd(0, '{"a":"bc"}') in found
 
 
 def test_images_and_files_that_code_made() -> None:
@@ -410,6 +427,11 @@ def test_why_it_ended(reason: str, finish: str) -> None:
     assert deltas_of(chunk({"text": "a"}, reason=reason)) == [Text("a"), Finish(finish)]  # type: ignore[arg-type]
 
 
+def test_a_last_chunk_that_says_nothing_but_why() -> None:
+    end = json.dumps({"candidates": [{"finishReason": "MAX_TOKENS"}]})
+    assert deltas_of(chunk({"text": "a"}), end) == [Text("a"), Finish("length")]
+
+
 def test_a_call_that_was_cut_off_has_no_end() -> None:
     found = deltas_of(
         chunk({"functionCall": {"name": "f", "willContinue": True}}),
@@ -436,15 +458,15 @@ def test_only_the_first_candidate_counts_and_groundings_do_not() -> None:
 def test_tokens_of_every_kind() -> None:
     usage = {"promptTokenCount": 100, "cachedContentTokenCount": 60, "candidatesTokenCount": 7, "thoughtsTokenCount": 5}
     found = deltas_of(chunk(reason="STOP", usageMetadata={**usage, "toolUsePromptTokenCount": 20}))
-    assert found[-1] == Spent(
-        Usage(
-            input_tokens=120,
-            input_tokens_details=InputDetails(cached_tokens=60),
-            output_tokens=12,
-            output_tokens_details=OutputDetails(reasoning_tokens=5),
-            total_tokens=132,
-        )
+    spent = Usage(
+        input_tokens=120,
+        input_tokens_details=InputDetails(cached_tokens=60),
+        output_tokens=12,
+        output_tokens_details=OutputDetails(reasoning_tokens=5),
+        total_tokens=132,
     )
+    assert found[-1] == Spent(spent)
+    assert read_usage(json.dumps({**usage, "toolUsePromptTokenCount": 20}).encode()) == spent
 
 
 # -- what goes wrong --------------------------------------------------------------------------------------------------
