@@ -34,6 +34,8 @@ from belljar.sandbox.outputs import Stderr
 
 _START = 20.0
 """Seconds a sandbox may take to come up before we call it refused."""
+_ENDING = 10.0
+"""Seconds that we wait for the control group of a sandbox that never came up."""
 
 Extend: TypeAlias = Callable[[Spec, Sequence[str]], tuple[Spec, tuple[str, ...]]]
 """The spec with these requirements too, and where they all are, inside. Blocks while it fetches them."""
@@ -135,18 +137,20 @@ class Box:
         with self._touching:
             init, self._init = self._init, None
             self._discard()
-        if init is None:
-            return
-        with contextlib.suppress(ProcessLookupError):
-            signal.pidfd_send_signal(init, signal.SIGKILL)
         with select.epoll() as self.epoll:
-            self.epoll.register(init, select.EPOLLIN)
-            while not (yield Wait(5.0)):
-                pass
-            self.epoll.unregister(init)
-            os.close(init)
-            pause = 0.0002
+            if init is not None:
+                with contextlib.suppress(ProcessLookupError):
+                    signal.pidfd_send_signal(init, signal.SIGKILL)
+                self.epoll.register(init, select.EPOLLIN)
+                while not (yield Wait(5.0)):
+                    pass
+                self.epoll.unregister(init)
+                os.close(init)
+            # One that was let go before its init was known may still be on its way in; its socket tells it to end.
+            pause, deadline = 0.0002, time.monotonic() + _ENDING
             while self.group is not None and not self.group.removed():
+                if init is None and time.monotonic() > deadline:
+                    return  # it goes with the jail
                 yield Wait(pause := min(pause * 2, 0.05))
 
     def _discard(self) -> None:
@@ -165,8 +169,6 @@ class Box:
         self.epoll.close()
         if self.group is not None:
             self.group.close()
-        if self._init is None and self.group is not None:
-            self.group.removed()  # nothing entered it; should that be wrong, it goes with the jail
 
     def _spawn(self, first: int, *, again: bool) -> None:
         """Ask the jail for an interpreter, in a new sandbox or in this one."""
