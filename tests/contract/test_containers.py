@@ -12,6 +12,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -27,6 +28,7 @@ from belljar.errors import (
     TooLarge,
 )
 from belljar.gateway.containers import Policy
+from belljar.gateway.store import slices
 from belljar.gateway.store.base import Blob, ContainerRecord
 from belljar.sandbox.base import MIB, Cell, Sandbox, SandboxSource
 from belljar.sandbox.local.sandbox import LocalSandbox
@@ -763,9 +765,9 @@ async def test_a_damaged_file_is_noticed(source: SandboxSource, place: Path) -> 
 # -- archives ---------------------------------------------------------------------------------------------------------
 
 
-def tarred(**files: bytes) -> bytes:
+def tarred(mode: Literal["w", "w:gz"] = "w:gz", /, **files: bytes) -> bytes:
     made = io.BytesIO()
-    with tarfile.open(fileobj=made, mode="w:gz") as archive:
+    with tarfile.open(fileobj=made, mode=mode) as archive:
         for name, data in files.items():
             info = tarfile.TarInfo(name.replace("__", "/"))
             info.size = len(data)
@@ -773,13 +775,16 @@ def tarred(**files: bytes) -> bytes:
     return made.getvalue()
 
 
+@pytest.mark.parametrize("mode", ["w", "w:gz"])
 @pytest.mark.parametrize("live", [False, True])
-async def test_an_archive_is_unpacked_into_the_workspace(source: SandboxSource, place: Path, live: bool) -> None:
+async def test_an_archive_is_unpacked_into_the_workspace(
+    source: SandboxSource, place: Path, live: bool, mode: Literal["w", "w:gz"]
+) -> None:
     async with opened(source, place) as house:
         container = await house.container()
         if live:
             await house.run(container, "open('a', 'w').write('old')")
-        blob = await house.blob(tarred(a=b"1", in__b=b"2", in__deep__c=bytes(3 * MIB)))
+        blob = await house.blob(tarred(mode, a=b"1", in__b=b"2", in__deep__c=bytes(3 * MIB)))
         put = await house.containers.extract(container, blob, "given.tar.gz")
         assert [(file.path, file.size, file.source) for file in put] == [
             ("a", 1, "user"),
@@ -789,6 +794,34 @@ async def test_an_archive_is_unpacked_into_the_workspace(source: SandboxSource, 
         code = "import os\nopen('a').read(), open('in/b').read(), os.path.getsize('in/deep/c')"
         assert await house.value(container, code) == ("1", "2", 3 * MIB)
         assert sorted(await house.files(container)) == ["a", "in/b", "in/deep/c"]
+
+
+async def test_the_files_of_a_plain_archive_stay_in_it(source: SandboxSource, place: Path) -> None:
+    async with opened(source, place) as house:
+        container = await house.container()
+        blob = await house.blob(tarred("w", a=b"1", b=b"22", c=b"333"))
+        path = house.blobs.path(blob.name)
+        assert path is not None
+        a, b, c = await house.containers.extract(container, blob, "given.tar")
+        assert {slices.whole(file.blob) for file in (a, b, c)} == {blob.name}
+        assert await house.files(container) == {"a": b"1", "b": b"22", "c": b"333"}
+        await house.run(container, "open('b', 'w').write('new')")
+        assert await house.files(container) == {"a": b"1", "b": b"new", "c": b"333"}
+        os.utime(path, (0, 0))
+        await house.containers.delete_file(container, a.id)
+        assert await house.files(container) == {"b": b"new", "c": b"333"}
+        await house.containers.delete_file(container, c.id)
+        assert not path.exists()
+        assert await house.value(container, "open('b').read()") == "new"
+
+
+async def test_with_a_quota_every_file_of_an_archive_has_bytes_of_its_own(source: SandboxSource, place: Path) -> None:
+    async with opened(source, place, policy=Policy(whole_archives=False)) as house:
+        container = await house.container()
+        blob = await house.blob(tarred("w", a=b"1", b=b"22"))
+        put = await house.containers.extract(container, blob, "given.tar")
+        assert all(slices.read(file.blob) is None for file in put)
+        assert await house.files(container) == {"a": b"1", "b": b"22"}
 
 
 async def test_nothing_of_a_bad_archive_is_kept(source: SandboxSource, place: Path) -> None:

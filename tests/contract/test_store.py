@@ -13,7 +13,7 @@ import pytest
 from msgspec.structs import replace
 
 from belljar.errors import InvalidRequest, NotFound, OperatorError
-from belljar.gateway.store import open_store
+from belljar.gateway.store import open_store, slices
 from belljar.gateway.store.base import (
     Blob,
     Blobs,
@@ -28,6 +28,7 @@ from belljar.gateway.store.base import (
     Records,
     ResponseRecord,
 )
+from belljar.gateway.store.slices import Slice
 
 MIB = 1 << 20
 STORES: dict[str, Callable[[Path], tuple[Records, Blobs]]] = {"sqlite": open_store}
@@ -584,6 +585,38 @@ async def test_there_is_no_such_blob(blobs: Blobs, name: str) -> None:
     with pytest.raises(NotFound, match="There is no content"):
         await anext(blobs.stream(name))
     assert blobs.path(name) is None
+
+
+async def test_a_part_of_a_blob_is_a_blob(blobs: Blobs) -> None:
+    data = bytes(range(251)) * (3 * MIB // 251)
+    whole = await blobs.adopt(_pieces(data, MIB))
+    for start, size in ((0, 0), (0, 5), (7, MIB), (9, MIB + 1), (len(data) - 3, 3), (len(data), 0)):
+        part = Slice(whole.name, start, size)
+        assert slices.read(part.blob.name) == part
+        assert part.blob.size == size
+        assert await _all(blobs.stream(part.blob.name)) == data[start : start + size]
+        assert await _all(blobs.stream(part.blob.name, chunk=700_000)) == data[start : start + size]
+        assert blobs.path(part.blob.name) is None
+    with pytest.raises(NotFound, match="There is no content"):
+        await anext(blobs.stream(Slice("0" * 64, 0, 1).blob.name))
+
+
+@pytest.mark.parametrize("name", ["0" * 64, "", f"{'0' * 64}@1", f"{'0' * 64}@-1+1", f"{'0' * 64}@1+1\n", "x@1+1"])
+def test_no_part_of_a_blob(name: str) -> None:
+    assert slices.read(name) is None
+    assert slices.whole(name) == name
+
+
+async def test_a_blob_is_used_as_long_as_a_part_of_it_is(records: Records) -> None:
+    names = ["a" * 64, "b" * 64, "c" * 64]
+    await records.put_container(container())
+    for id, name in (("cfile_1", names[0]), ("cfile_2", names[0]), ("cfile_3", names[1])):
+        await records.put_container_file(container_file(id, blob=Slice(name, len(id), 5).blob.name))
+    assert await records.unused_blobs(names) == names[2:]
+    await records.delete_container_file("cntr_1", "cfile_1")
+    assert await records.unused_blobs(names) == names[2:]
+    await records.delete_container_file("cntr_1", "cfile_2")
+    assert await records.unused_blobs(names) == [names[0], names[2]]
 
 
 async def test_what_a_record_names_is_kept(records: Records, blobs: Blobs) -> None:

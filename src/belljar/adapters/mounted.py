@@ -1,4 +1,4 @@
-"""A section that brings host files along: copied when first needed, shown in the prompt, let go of at the end."""
+"""A section that brings host files along: read when first needed, shown in the prompt, let go of at the end."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Literal, Self, TypeAlias
 
 from belljar.errors import WorkspaceError
 from belljar.filesystem import Filesystem, HostFilesystem, HostMount, HostMountPreview, copy_mounts
-from belljar.filesystem.mounts import check_mounts
+from belljar.filesystem.mounts import Found, check_mounts, find_files
 from belljar.prompt import MarkdownSection
 from belljar.prompt.frozen import FrozenDataclass
 from belljar.runtime import SessionProtocol
@@ -38,7 +38,7 @@ class WorkspaceParams:
 class MountedSection(MarkdownSection[WorkspaceParams]):
     """What workspaces share, wherever their files end up.
 
-    Mounts are checked at once and copied when their files are first asked for; `cleanup` may be called any number of
+    Mounts are checked at once and read when their files are first asked for; `cleanup` may be called any number of
     times, and leaving the section as a context calls it.
     """
 
@@ -65,7 +65,8 @@ class MountedSection(MarkdownSection[WorkspaceParams]):
         self._on_progress = on_progress
         self._lock = RLock()
         self._temp_dir: Path | None = None
-        self._previews: tuple[HostMountPreview, ...] = ()
+        self._is_copied = False
+        self._previews: tuple[HostMountPreview, ...] | None = None
         self._cleaned = False
         self.results_dir: Path | None = None
         """Where `sync_on_cleanup` put files; None before, and where there were none."""
@@ -74,20 +75,21 @@ class MountedSection(MarkdownSection[WorkspaceParams]):
 
     @property
     def temp_dir(self) -> Path:
-        """The directory on this host that the mounts are copied to; it is gone after `cleanup`."""
+        """A directory on this host with a copy of the mounts, made when it is first asked for; gone after `cleanup`."""
         with self._lock:
+            if not self._cleaned and not self._is_copied:
+                self._copied()
+                self._is_copied = True
             if self._temp_dir is None:
-                if self._cleaned:
-                    raise self._over()
-                self._temp_dir = self._copied()
+                raise self._over()
             return self._temp_dir
 
     @property
     def mount_previews(self) -> tuple[HostMountPreview, ...]:
-        """What each mount brought in."""
+        """What each mount brings in."""
         with self._lock:
-            if not self._cleaned:
-                self.temp_dir  # noqa: B018 - copying is what makes the previews
+            if self._previews is None:
+                return () if self._cleaned else self._found().previews
             return self._previews
 
     @property
@@ -104,7 +106,7 @@ class MountedSection(MarkdownSection[WorkspaceParams]):
                 return
             self._cleaned = True
             try:
-                if self._sync_on_cleanup and self._temp_dir is not None:
+                if self._sync_on_cleanup and self._is_used():
                     self._sync()
             finally:
                 if self._temp_dir is not None:
@@ -124,8 +126,24 @@ class MountedSection(MarkdownSection[WorkspaceParams]):
     def _download(self, into: Path) -> tuple[str, ...]:
         """What changed since it was mounted, into a directory of this host."""
 
+    def _is_used(self) -> bool:
+        """Whether there is anything that could have changed."""
+        return self._temp_dir is not None
+
+    def _found(self) -> Found:
+        """What is to be brought in, as it is now."""
+        found = find_files(self.mounts, allowed_host_roots=self._roots)
+        self._previews = found.previews
+        return found
+
+    def _reserved(self) -> Path:
+        """The directory, which is empty until somebody looks."""
+        if self._temp_dir is None:
+            self._temp_dir = Path(tempfile.mkdtemp(prefix="belljar-workspace-")).resolve()
+        return self._temp_dir
+
     def _copied(self) -> Path:
-        made = Path(tempfile.mkdtemp(prefix="belljar-workspace-")).resolve()
+        made = self._reserved()
         count = self._counter("copy") if self._on_progress is not None else None
         try:
             self._previews = copy_mounts(
@@ -133,6 +151,7 @@ class MountedSection(MarkdownSection[WorkspaceParams]):
             )
         except BaseException:
             shutil.rmtree(made, ignore_errors=True)
+            self._temp_dir = None
             raise
         return made
 
@@ -154,7 +173,7 @@ class MountedSection(MarkdownSection[WorkspaceParams]):
             done += more
             total = None
             if step == "upload":
-                total = sum(preview.bytes_copied for preview in self._previews)
+                total = sum(preview.bytes_copied for preview in self.mount_previews)
                 done = min(done, total)  # the rest is headers, and another try
             if self._on_progress is not None:
                 self._on_progress(WorkspaceProgress(step, done, total))

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import os
-import stat
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from belljar.errors import WorkspaceBudgetExceededError, WorkspaceError, WorkspaceSecurityError
 from belljar.filesystem.base import Filesystem, walk
 from belljar.filesystem.globs import excluded, matches
+from belljar.filesystem.opening import Opener
 from belljar.filesystem.paths import Segments, VfsPath, segments_of, spelled
 
 _SHOWN = 20
@@ -55,6 +54,19 @@ class HostMountPreview:
     bytes_copied: int
 
 
+class HostFile(NamedTuple):
+    """A file that a mount brings in: where it goes, where it lies, and how many bytes of it."""
+
+    target: Segments
+    path: str
+    size: int
+
+
+class Found(NamedTuple):
+    files: list[HostFile]
+    previews: tuple[HostMountPreview, ...]
+
+
 def copy_mounts(
     mounts: Sequence[HostMount],
     *,
@@ -66,9 +78,33 @@ def copy_mounts(
 
     `progress` is told the bytes of each file as it has come in.
     """
-    roots = allowed(mounts, allowed_host_roots)
     taken = set(walk(into)) if mounts else set()
-    return tuple(_copied(mount, roots, into, taken, progress) for mount in mounts)
+    found = find_files(mounts, allowed_host_roots=allowed_host_roots, taken=taken)
+    opener = Opener()
+
+    def files() -> Iterator[tuple[str, BinaryIO, int]]:
+        for target, path, size in found.files:
+            with opener.open(path) as stream:
+                yield spelled(target), stream, size
+            if progress is not None:
+                progress(size)
+
+    into.copy_in(files())
+    return found.previews
+
+
+def find_files(
+    mounts: Sequence[HostMount],
+    *,
+    allowed_host_roots: Sequence[os.PathLike[str] | str],
+    taken: Collection[Segments] = (),
+) -> Found:
+    """What the mounts bring in beside what is `taken`, without reading it; `Opener` opens it."""
+    roots = allowed(mounts, allowed_host_roots)
+    seen = set(taken)
+    files: list[HostFile] = []
+    previews = tuple(_found(mount, roots, seen, files) for mount in mounts)
+    return Found(files, previews)
 
 
 def check_mounts(mounts: Sequence[HostMount], *, allowed_host_roots: Sequence[os.PathLike[str] | str]) -> None:
@@ -84,43 +120,28 @@ def allowed(mounts: Sequence[HostMount], roots: Sequence[os.PathLike[str] | str]
     return tuple(Path(root).resolve() for root in roots)
 
 
-def _copied(
-    mount: HostMount,
-    roots: tuple[Path, ...],
-    into: Filesystem,
-    taken: set[Segments],
-    progress: Callable[[int], object] | None,
-) -> HostMountPreview:
+def _found(mount: HostMount, roots: tuple[Path, ...], taken: set[Segments], files: list[HostFile]) -> HostMountPreview:
     source = _resolved(mount.host_path, roots)
     is_directory = source.is_dir()
     target = (source.name,) if mount.mount_path is None else segments_of(mount.mount_path)
     entries: list[str] = []
-    copied = 0
-
-    def files() -> Iterator[tuple[str, BinaryIO, int]]:
-        nonlocal copied
-        for relative, path in _chosen(mount, source, roots):
-            to = (*target, *relative) if is_directory else target
-            name = spelled(to)
-            if to in taken:
-                raise WorkspaceError(f"{mount.host_path}: {name} is there already; give the mount another mount_path")
-            with _opened(path) as stream:
-                size = os.fstat(stream.fileno()).st_size
-                copied += size
-                if mount.max_bytes is not None and copied > mount.max_bytes:
-                    at = spelled(relative)
-                    raise WorkspaceBudgetExceededError(
-                        f"{mount.host_path}: holds more than max_bytes={mount.max_bytes}, reached at {at}"
-                    )
-                yield name, stream, size
-            taken.add(to)
-            if len(entries) < _SHOWN:
-                entries.append(spelled(relative))
-            if progress is not None:
-                progress(size)
-
-    into.copy_in(files())
-    return HostMountPreview(mount.host_path, source, spelled(target), tuple(entries), is_directory, bytes_copied=copied)
+    total = 0
+    for relative, path, size in _chosen(mount, source, roots):
+        to = (*target, *relative) if is_directory else target
+        if to in taken:
+            raise WorkspaceError(
+                f"{mount.host_path}: {spelled(to)} is there already; give the mount another mount_path"
+            )
+        total += size
+        if mount.max_bytes is not None and total > mount.max_bytes:
+            raise WorkspaceBudgetExceededError(
+                f"{mount.host_path}: holds more than max_bytes={mount.max_bytes}, reached at {spelled(relative)}"
+            )
+        taken.add(to)
+        files.append(HostFile(to, path, size))
+        if len(entries) < _SHOWN:
+            entries.append(spelled(relative))
+    return HostMountPreview(mount.host_path, source, spelled(target), tuple(entries), is_directory, bytes_copied=total)
 
 
 def _resolved(host_path: str, roots: tuple[Path, ...]) -> Path:
@@ -138,9 +159,9 @@ def _inside(path: Path, roots: tuple[Path, ...]) -> Path:
     return resolved
 
 
-def _chosen(mount: HostMount, source: Path, roots: tuple[Path, ...]) -> Iterator[tuple[Segments, str]]:
+def _chosen(mount: HostMount, source: Path, roots: tuple[Path, ...]) -> Iterator[tuple[Segments, str, int]]:
     if not source.is_dir():
-        yield (source.name,), str(source)
+        yield (source.name,), str(source), source.stat().st_size
         return
     pending: list[tuple[Segments, str, frozenset[str]]] = [((), str(source), frozenset({str(source)}))]
     while pending:
@@ -157,24 +178,9 @@ def _chosen(mount: HostMount, source: Path, roots: tuple[Path, ...]) -> Iterator
                 if path not in above:  # a link to a directory it lies in would never end
                     pending.append((relative, path, above | {path}))
             elif entry.is_file() and _wanted(mount, relative):
-                yield relative, path
+                yield relative, path, entry.stat().st_size
 
 
 def _wanted(mount: HostMount, path: Segments) -> bool:
     included = not mount.include_glob or any(matches(path, pattern) for pattern in mount.include_glob)
     return included and not excluded(path, mount.exclude_glob)
-
-
-@contextmanager
-def _opened(path: str) -> Iterator[BinaryIO]:
-    """A link or a pipe put here since we looked is not opened."""
-    try:
-        opened = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
-    except OSError as error:
-        if os.path.islink(path):
-            raise WorkspaceSecurityError(f"{path}: turned into a link while it was copied") from error
-        raise
-    with open(opened, "rb") as stream:
-        if not stat.S_ISREG(os.fstat(opened).st_mode):
-            raise WorkspaceSecurityError(f"{path}: is no plain file")
-        yield stream

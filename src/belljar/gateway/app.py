@@ -405,6 +405,7 @@ def _policy(settings: Settings) -> Policy:
         memory=settings.container_memory,
         isolation=cast(Literal["per_container", "per_call"], settings.isolation),
         sandboxes_per_owner=settings.quota_sandboxes,
+        whole_archives=settings.quota_bytes is None,
     )
 
 

@@ -214,6 +214,21 @@ def test_files_go_in_and_code_finds_them(gateway: Server, client: OpenAI, repo: 
         assert client.containers.retrieve(made.container_id or "").memory_limit == "4g"
 
 
+def test_host_files_are_packed_from_where_they_lie(gateway: Server, client: OpenAI, repo: Path) -> None:
+    with container(repo, client) as made:
+        old = made.filesystem.ensure_container()
+        made.filesystem.write("project/main.py", b"by a tool")
+        assert made._temp_dir is not None
+        assert list(made._temp_dir.iterdir()) == []
+        assert (made.temp_dir / "project/main.py").read_bytes() == b"1234"
+        (repo / "src/a.py").write_bytes(b"newer")
+        client.containers.delete(old)
+        assert made.filesystem.ensure_container() != old
+        assert made.filesystem.read("project/main.py") == b"by a tool"
+        assert made.filesystem.read("project/src/a.py") == b"newer"
+        assert made.filesystem.read("project/data/in.csv") == b"1234"
+
+
 def test_only_what_changed_comes_back(gateway: Server, client: OpenAI, repo: Path, tmp_path: Path) -> None:
     with container(repo, client, sync_on_cleanup=True, sync_to=tmp_path / "back") as made:
         id = made.filesystem.ensure_container()

@@ -26,6 +26,20 @@ FILES = {"a.txt": b"alpha", "in/報告 1.xlsx": bytes(range(256)) * 5000, "in/em
 
 
 def unpacked(archive: bytes, bounds: Bounds = BOUNDS) -> dict[str, bytes]:
+    """Read in both ways, which agree where both can."""
+    try:
+        parts = extract.parts(io.BytesIO(archive), "given.bin", bounds)
+    except BelljarError as refused:
+        with pytest.raises(type(refused)):
+            streamed(archive, bounds)
+        raise
+    found = streamed(archive, bounds)
+    if parts is not None:
+        assert {path: archive[start : start + size] for path, start, size in parts} == found
+    return found
+
+
+def streamed(archive: bytes, bounds: Bounds) -> dict[str, bytes]:
     found: dict[str, bytes] = {}
     path = ""
     for step in extract.unpack(io.BytesIO(archive), "given.bin", bounds):
@@ -83,6 +97,38 @@ PACKED: dict[str, Callable[[], bytes]] = {
 @pytest.mark.parametrize("kind", PACKED)
 def test_plain_files_come_out_exact(kind: str) -> None:
     assert unpacked(PACKED[kind]()) == FILES
+
+
+@pytest.mark.parametrize("kind", PACKED)
+def test_only_a_plain_tar_has_its_files_in_it_as_they_are(kind: str) -> None:
+    parts = extract.parts(io.BytesIO(PACKED[kind]()), "x", BOUNDS)
+    assert (parts is not None) == (kind in ("tar", "tar, old"))
+
+
+def sparse() -> bytes:
+    """A file of a megabyte of which the archive holds a word."""
+    info = tarfile.TarInfo("holes")
+    info.size = 512
+    info.pax_headers = {"GNU.sparse.map": f"0,4,{MIB},0", "GNU.sparse.size": str(MIB), "GNU.sparse.name": "holes"}
+    return tar([(info, b"word".ljust(512, b"\0"))])
+
+
+def test_a_file_with_holes_is_unpacked() -> None:
+    assert extract.parts(io.BytesIO(sparse()), "x", BOUNDS) is None
+
+
+def test_an_archive_that_is_mostly_something_else_is_unpacked() -> None:
+    archive = tar([plain("a", b"1")])
+    assert extract.parts(io.BytesIO(archive), "x", BOUNDS) == [("a", 512, 1)]
+    assert extract.parts(io.BytesIO(archive + bytes(MIB)), "x", BOUNDS) is None
+    assert unpacked(archive + bytes(MIB)) == {"a": b"1"}
+
+
+def test_a_negative_size_is_refused() -> None:
+    info = tarfile.TarInfo("a")
+    info.size = -1
+    with pytest.raises(InvalidRequest, match="cannot be read"):
+        unpacked(info.tobuf(tarfile.GNU_FORMAT) + bytes(10240))
 
 
 def test_names_are_made_plain_and_directories_need_no_entry() -> None:

@@ -14,8 +14,9 @@ import pytest
 from tests.unit.store.conftest import Child, Children
 
 from belljar.errors import NotFound
-from belljar.gateway.store.base import Blob, FileRecord
+from belljar.gateway.store.base import Blob, ContainerFileRecord, ContainerRecord, FileRecord
 from belljar.gateway.store.directory import DirectoryBlobs
+from belljar.gateway.store.slices import Slice
 from belljar.gateway.store.sqlite import SqliteRecords
 
 MIB = 1 << 20
@@ -154,6 +155,33 @@ def test_removing_what_is_unused(blobs: DirectoryBlobs, records: SqliteRecords) 
     assert asyncio.run(blobs.remove_unused(records, names)) == 1
     there = [blobs.path(blob.name) is not None for blob in (named, young, old, bystander)]
     assert there == [True, True, False, True]
+
+
+def test_removing_what_no_part_of_is_used(blobs: DirectoryBlobs, records: SqliteRecords) -> None:
+    used, unused = keep(blobs, b"used", 999), keep(blobs, b"unused", 999)
+    parts = [Slice(blob.name, start, 2).blob for blob in (used, unused) for start in (0, 2)]
+    container = ContainerRecord(id="cntr_1", owner="a", name="c", created_at=1, last_active_at=1)
+    named = ContainerFileRecord(
+        id="cfile_1",
+        container_id="cntr_1",
+        path="p",
+        created_at=1,
+        size=2,
+        modified=1.0,
+        source="user",
+        blob=parts[0].name,
+    )
+
+    async def run() -> None:
+        await records.put_container(container)
+        await records.put_container_file(named)
+        assert await blobs.remove_unused(records, [part.name for part in parts]) == 1
+        assert (blobs.path(used.name) is None, blobs.path(unused.name)) == (False, None)
+        await records.delete_container_file("cntr_1", "cfile_1")
+        assert await blobs.remove_unused(records, [parts[1].name]) == 1
+        assert blobs.path(used.name) is None
+
+    asyncio.run(run())
 
 
 def test_bytes_that_come_again_are_young_again(blobs: DirectoryBlobs, records: SqliteRecords) -> None:

@@ -12,6 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, Protocol
 
+from belljar.filesystem.mounts import HostFile
+from belljar.filesystem.opening import Opener
 from belljar.filesystem.paths import Segments, segments_of, spelled
 
 _PIECE = 256 << 10
@@ -82,6 +84,20 @@ class Tree(Archive):
 
     def packed(self) -> io.IOBase:
         return TarStream(self.members())
+
+
+class HostFiles(Archive):
+    """Files of this host that mounts bring in, packed from where they lie."""
+
+    def __init__(self, files: Sequence[HostFile]) -> None:
+        opener = Opener()
+        self._members = [Member(file.target, file.size, partial(opener.open, file.path)) for file in files]
+
+    def members(self) -> Sequence[Member]:
+        return self._members
+
+    def packed(self) -> io.IOBase:
+        return TarStream(self._members)
 
 
 def _opened(path: str) -> BinaryIO:

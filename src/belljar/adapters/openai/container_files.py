@@ -108,7 +108,9 @@ class ContainerFiles:
     def _upload(self, packed: IOBase | bytes, progress: Progress | None) -> None:
         content = _Counted(packed, progress) if progress is not None and isinstance(packed, IOBase) else packed
         file: Any = ("files.tar", content, "application/x-tar")
-        self._wire.with_raw_response.create(self._id, file=file, extra_body=_EXTRACT)
+        with self._wire.with_streaming_response.create(self._id, file=file, extra_body=_EXTRACT) as answer:
+            for _ in answer.iter_bytes(1 << 16):  # tells of each file, which is much where they are many
+                pass
 
     def _read(self, path: str) -> Segments:
         inside = path.removeprefix(f"{ROOT}/")

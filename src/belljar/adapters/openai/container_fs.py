@@ -13,10 +13,11 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from belljar.adapters.openai.archives import Tarball, Tree
+from belljar.adapters.openai.archives import Archive, Tarball, Tree
 from belljar.adapters.openai.config import ContainerConfig
 from belljar.adapters.openai.container import NAME, ContainerManager, Filling
 from belljar.adapters.openai.container_files import ROOT, ContainerFiles, Kept, Progress, each
@@ -33,11 +34,12 @@ _log = logging.getLogger(__name__)
 
 
 class ContainerFilesystem(Filesystem):
-    """The container is made at the first operation, with `tarball_path` in it, or else what `local_root` holds.
+    """The container is made at the first operation, with `tarball_path` in it, or what `mounted` gives, or else what
+    `local_root` holds.
 
-    When it has expired or is gone, any operation makes another, uploads those files again and what was written through
-    this object since, and goes on; ContainerExpiredError where that fails too. What code had made comes along where the
-    server still has it: our gateway does, of a container that has expired.
+    When it has expired or is gone, any operation makes another, uploads those files again (mounted ones as they are
+    then) and what was written through this object since, and goes on; ContainerExpiredError where that fails too. What
+    code had made comes along where the server still has it: our gateway does, of a container that has expired.
     `local_root` mirrors what goes through this object. `client` may also be a function that gives one when it is
     first needed; `on_progress` is told of bytes as they go out; `max_bytes` bounds what all files hold together.
 
@@ -51,18 +53,20 @@ class ContainerFilesystem(Filesystem):
         container_config: ContainerConfig,
         tarball_path: Path | None = None,
         local_root: Path | None = None,
+        mounted: Callable[[], Archive] | None = None,
         name: str = NAME,
         max_bytes: int | None = None,
         read_only: bool = False,
         on_progress: Progress | None = None,
     ) -> None:
         self._manager = ContainerManager(client, container_config, self._fill, name=name)
-        self._tarball = tarball_path
+        self._given = mounted if tarball_path is None else partial(Tarball, tarball_path)
         self._local_root = local_root
         self._mirror = None if local_root is None else Root(local_root)
         self._max_bytes = max_bytes
         self._read_only = read_only
         self._on_progress = on_progress
+        self._uploaded: dict[Segments, int] = {}
         self._deleted: set[Segments] = set()
         self._spool: Callable[[], object] | None = None
         self._looked: tuple[ContainerFiles, Listing] | None = None
@@ -82,6 +86,7 @@ class ContainerFilesystem(Filesystem):
         """Let go of what is kept on this host. The container expires by itself, unless it is to be deleted now."""
         if delete_container:
             self._manager.delete()
+        self._uploaded = {}
         if self._spool is not None:
             self._spool()
             self._spool = self._mirror = None
@@ -199,9 +204,11 @@ class ContainerFilesystem(Filesystem):
     def _fill(self, filling: Filling) -> None:
         files, lost = filling.files, filling.lost
         there = frozenset(kept.segments for kept in files.newest_first()) if filling.found else frozenset()
-        if self._tarball is not None and (lost is None or self._local_root is None):
-            files.put_all(Tarball(self._tarball), there=there, progress=self._on_progress)
-        if self._mirror is not None and (lost is not None or self._tarball is None):
+        if self._given is not None and (lost is None or self._local_root is None):
+            given = self._given()
+            files.put_all(given, there=there, progress=self._on_progress)
+            self._uploaded = {member.segments: member.size for member in given.members()}
+        if self._mirror is not None and (lost is not None or self._given is None):
             files.put_all(Tree(self._mirror.path), there=there, progress=self._on_progress)
         if lost is not None:
             if self._deleted:
@@ -249,12 +256,14 @@ class ContainerFilesystem(Filesystem):
         return self._manager.use(fetch, heal=heal)
 
     def _is_changed(self, kept: Kept) -> bool:
-        if kept.source != "user":
-            return True
-        try:
-            return self._mirror is None or self._mirror.status(kept.segments).st_size != kept.size
-        except OSError:
-            return True
+        return kept.source != "user" or kept.size != self._size(kept.segments)
+
+    def _size(self, segments: Segments) -> int | None:
+        """As it came from this side, if it did."""
+        if self._mirror is not None:
+            with contextlib.suppress(OSError):
+                return self._mirror.status(segments).st_size
+        return self._uploaded.get(segments)
 
     def _mirrored(self, segments: Segments, content: bytes) -> None:
         """Keep what was written, for a container in the place of this one."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from belljar.adapters.mounted import MountedSection, Roots, WorkspaceProgress
+from belljar.adapters.openai.archives import HostFiles
 from belljar.adapters.openai.config import ContainerConfig
 from belljar.errors import WorkspaceError
 from belljar.filesystem import HostMount
@@ -80,11 +81,12 @@ class OpenAIContainerWorkspaceSection(MountedSection):
             if self._cleaned:
                 raise self._over()
             if self._filesystem is None:
+                self._reserved()
                 auto = self.container_config.mode == "auto"
                 self._filesystem = ContainerFilesystem(
                     client=self._bound,
                     container_config=self.container_config,
-                    local_root=self.temp_dir,
+                    mounted=self._archive,
                     name=f"belljar-{self.session.session_id}" if auto else NAME,
                     on_progress=self._counter("upload") if self._on_progress is not None else None,
                 )
@@ -125,6 +127,13 @@ class OpenAIContainerWorkspaceSection(MountedSection):
                 self._client = OpenAI()
             return self._client
 
+    def _archive(self) -> HostFiles:
+        with self._lock:
+            return HostFiles(self._found().files)
+
+    def _is_used(self) -> bool:
+        return self.container_id is not None
+
     def _place(self) -> str:
         return (
             "These files of the host are in `/mnt/data`, where Python code runs and may change them. On a server "
@@ -132,6 +141,5 @@ class OpenAIContainerWorkspaceSection(MountedSection):
         )
 
     def _download(self, into: Path) -> tuple[str, ...]:
-        if self._filesystem is None or self._filesystem.container_id is None:
-            return ()
+        assert self._filesystem is not None
         return self._filesystem.download_changed(into)

@@ -15,8 +15,9 @@ import stat
 import tarfile
 import zipfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import BinaryIO, Protocol, cast
+from typing import BinaryIO, NamedTuple, Protocol, cast
 
 from belljar.errors import BelljarError, InvalidRequest, TooLarge
 from belljar.gateway.containers import names
@@ -32,6 +33,8 @@ _HEADER = 4 * MIB
 _BATCH = 2 * MIB
 _EACH = 1024
 """What a file counts besides its bytes: empty ones must not gather without end."""
+_PAGE = 4096
+_ZIP, _GZIP, _BZIP, _XZ = b"PK", b"\x1f\x8b", b"BZh", b"\xfd7zXZ\0"
 _XZ_MEMORY = 128 * MIB
 """What `xz -9` needs, twice."""
 
@@ -50,23 +53,48 @@ class Source(Protocol):
     def read(self, size: int, /) -> bytes: ...
 
 
+class Part(NamedTuple):
+    """Where a file lies in an archive."""
+
+    path: str
+    start: int
+    size: int
+
+
 def unpack(archive: BinaryIO, filename: str, bounds: Bounds) -> Iterator[str | bytes]:
     """For each file its path, then its bytes in pieces. Raises `InvalidRequest` or `TooLarge` and names the cause."""
-    packed = archive.seek(0, io.SEEK_END)
-    archive.seek(0)
-    tally = _Tally(bounds, packed, filename)
-    head = archive.read(512)
-    archive.seek(0)
-    try:
-        if head.startswith(b"PK"):
+    tally, head = _begun(archive, filename, bounds)
+    with tally.explained():
+        if head.startswith(_ZIP):
             yield from _zip(archive, tally)
         else:
             yield from _tar(_inflated(archive, head), tally)
-    except BelljarError:
-        raise
-    except Exception as error:  # a stranger's bytes can make the parsers raise anything
-        why = str(error) or type(error).__name__
-        raise tally.refuse(f"cannot be read as a tar or zip archive ({why})") from error
+
+
+def parts(archive: BinaryIO, filename: str, bounds: Bounds) -> list[Part] | None:
+    """The files of an archive that need no unpacking, as they lie in it as they are; None where they do not.
+
+    Raises what `unpack` would.
+    """
+    tally, head = _begun(archive, filename, bounds)
+    if head.startswith((_ZIP, _GZIP, _BZIP, _XZ)):
+        return None
+    found: list[Part] = []
+    with tally.explained(), tarfile.open(fileobj=cast(BinaryIO, _Skipping(archive)), mode="r:") as tar:
+        for path, info in _files(tar, tally):
+            if info.sparse is not None:
+                return None
+            found.append(Part(path, info.offset_data, info.size))
+            tally.add(info.size)
+    return found if tally.fills() else None
+
+
+def _begun(archive: BinaryIO, filename: str, bounds: Bounds) -> tuple[_Tally, bytes]:
+    packed = archive.seek(0, io.SEEK_END)
+    archive.seek(0)
+    head = archive.read(512)
+    archive.seek(0)
+    return _Tally(bounds, packed, filename), head
 
 
 class Sorted:
@@ -116,6 +144,7 @@ class _Tally:
 
     def __init__(self, bounds: Bounds, packed: int, filename: str) -> None:
         self._bounds = bounds
+        self._packed = packed
         self._most = min(bounds.bytes, max(FREE, packed * RATIO))
         self._filename = filename
         self._paths: set[str] = set()
@@ -141,9 +170,26 @@ class _Tally:
         return path
 
     def piece(self, data: bytes) -> bytes:
-        self._bytes += len(data)
-        self._fits(0)
+        self.add(len(data))
         return data
+
+    def add(self, size: int) -> None:
+        self._bytes += size
+        self._fits(0)
+
+    def fills(self) -> bool:
+        """Whether the archive is hardly larger than its files would be on a disk: who keeps it is charged for those."""
+        return self._packed <= 2 * self._bytes + _PAGE * len(self._paths) + tarfile.RECORDSIZE
+
+    @contextmanager
+    def explained(self) -> Iterator[None]:
+        try:
+            yield
+        except BelljarError:
+            raise
+        except Exception as error:  # a stranger's bytes can make the parsers raise anything
+            why = str(error) or type(error).__name__
+            raise self.refuse(f"cannot be read as a tar or zip archive ({why})") from error
 
     def _fits(self, more: int) -> None:
         if self._bytes + more <= self._most:
@@ -182,25 +228,33 @@ def _zip(archive: BinaryIO, tally: _Tally) -> Iterator[str | bytes]:
 
 def _tar(source: Source, tally: _Tally) -> Iterator[str | bytes]:
     with tarfile.open(fileobj=cast(BinaryIO, _Forward(source)), mode="r:") as found:
-        for info in found:
-            if info.isdir():
-                tally.folder()
-            elif not info.isreg():
-                raise tally.refuse(f"holds {info.name!r}, which is a link or a device")
-            else:
-                yield tally.file(info.name, info.size)
-                member = found.extractfile(info)
-                assert member is not None
-                while data := member.read(MIB):
-                    yield tally.piece(data)
+        for path, info in _files(found, tally):
+            yield path
+            member = found.extractfile(info)
+            assert member is not None
+            while data := member.read(MIB):
+                yield tally.piece(data)
+
+
+def _files(tar: tarfile.TarFile, tally: _Tally) -> Iterator[tuple[str, tarfile.TarInfo]]:
+    while (info := tar.next()) is not None:
+        tar.members.clear()  # type: ignore[attr-defined] # it would keep them all, which typeshed does not tell
+        if info.isdir():
+            tally.folder()
+        elif not info.isreg():
+            raise tally.refuse(f"holds {info.name!r}, which is a link or a device")
+        elif info.size < 0:
+            raise ValueError("one of its sizes is negative")
+        else:
+            yield tally.file(info.name, info.size), info
 
 
 def _inflated(archive: BinaryIO, head: bytes) -> Source:
-    if head.startswith(b"\x1f\x8b"):
+    if head.startswith(_GZIP):
         return gzip.GzipFile(fileobj=archive)
-    if head.startswith(b"BZh"):
+    if head.startswith(_BZIP):
         return bz2.BZ2File(archive)
-    if head.startswith(b"\xfd7zXZ\0"):
+    if head.startswith(_XZ):
         return _Xz(archive)
     return archive
 
@@ -269,6 +323,22 @@ class _Forward:
 
     def tell(self) -> int:
         return self._at
+
+
+class _Skipping:
+    """As `_Forward`, of a file that lies here: what lies between headers is not read."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self.tell = file.tell
+
+    def read(self, size: int) -> bytes:
+        return self._file.read(_bounded(size))
+
+    def seek(self, to: int) -> int:
+        if to < self._file.tell():
+            raise ValueError("its parts overlap")
+        return self._file.seek(to)
 
 
 def _bounded(size: int) -> int:

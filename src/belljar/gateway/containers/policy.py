@@ -37,6 +37,9 @@ class Policy:
     """Files taken from one cell."""
     archive_files: int = 50_000
     """Files taken from one archive: a large repository has so many."""
+    whole_archives: bool = True
+    """A plain tar is kept as it came, and its files are parts of it: quick, but one small file that is left of it keeps
+    all of it on the disk. Not where owners have a quota of bytes."""
     max_bytes: int | None = None
     """Bytes taken from one cell; the whole workspace by default."""
     collect_timeout: float = 60.0

@@ -21,6 +21,7 @@ from belljar.gateway.containers.policy import Policy
 from belljar.gateway.containers.sandboxes import Sandboxes, not_found
 from belljar.gateway.containers.slots import Held, Slot, expired
 from belljar.gateway.store.base import Blob, Blobs, ContainerFileRecord, ContainerRecord, FileRecord, Page, Records
+from belljar.gateway.store.slices import Slice
 from belljar.sandbox import explain
 from belljar.sandbox.base import SandboxSource
 from belljar.wire import codec, ids
@@ -188,7 +189,13 @@ class Containers:
         container = await self._in_use(container)
         bounds = extract.Bounds(self._policy.archive_files, self._policy.spec(container).limits.disk)
         async with workspace.opened(blob.name, self._blobs) as file:
-            members = await self._unpacked(extract.unpack(file, filename, bounds))
+            parts = None
+            if self._policy.whole_archives:
+                parts = await asyncio.to_thread(extract.parts, file, filename, bounds)
+            if parts is None:
+                members = await self._unpacked(extract.unpack(file, filename, bounds))
+            else:
+                members = [(path, Slice(blob.name, start, size).blob) for path, start, size in parts]
         for path, content in members:
             self._check_size(path, content)
         return await self._put(container, [Incoming(path, content, guess_type(path)) for path, content in members])

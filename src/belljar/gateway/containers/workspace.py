@@ -13,6 +13,7 @@ from belljar.errors import BelljarError, Lost, NotFound, OperatorError, Refused
 from belljar.gateway.containers import names
 from belljar.gateway.containers.policy import Policy
 from belljar.gateway.containers.slots import Held
+from belljar.gateway.store import slices
 from belljar.gateway.store.base import Blob, Blobs, ContainerFileRecord, Records
 from belljar.sandbox import explain
 from belljar.sandbox.base import FileInfo, Workspace
@@ -84,10 +85,11 @@ async def write(workspace: Workspace, path: str, blob: str, blobs: Blobs) -> Fil
 @asynccontextmanager
 async def opened(blob: str, blobs: Blobs) -> AsyncIterator[BinaryIO]:
     """A blob as a file of this machine, for whoever reads in a thread."""
-    place = blobs.path(blob)
+    part = slices.read(blob)
+    place = blobs.path(blob if part is None else part.whole)
     if place is not None:
         with _open(place) as file:
-            yield file
+            yield file if part is None else cast(BinaryIO, slices.SliceFile(file, part))
         return
     with await asyncio.to_thread(tempfile.TemporaryFile) as spool:
         async for chunk in blobs.stream(blob):

@@ -197,7 +197,7 @@ class Records(Protocol):
         ...
 
     async def unused_blobs(self, known: Sequence[str]) -> list[str]:
-        """Those of these blobs that no record names."""
+        """Those of these blobs that no record names, nor a part of them (see `slices`)."""
         ...
 
     async def close(self) -> None: ...
@@ -222,7 +222,7 @@ class Blob(Struct, frozen=True):
 
 
 class Blobs(Protocol):
-    """Bytes. Never whole in memory."""
+    """Bytes. Never whole in memory. A part of a blob is a blob as well, by the name that `slices` gives it."""
 
     def write(self) -> BlobWriter: ...
     def stream(self, name: str, *, chunk: int = 1 << 20) -> AsyncIterator[bytes]:
@@ -230,7 +230,7 @@ class Blobs(Protocol):
         ...
 
     def path(self, name: str) -> Path | None:
-        """Where it lies on this machine, if it does."""
+        """Where it lies on this machine, if it does; a part has no place of its own."""
         ...
 
     async def adopt(self, chunks: AsyncIterator[bytes]) -> Blob:

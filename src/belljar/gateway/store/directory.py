@@ -8,6 +8,7 @@ import hashlib
 import os
 import re
 import secrets
+import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
@@ -15,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from belljar.errors import NotFound
-from belljar.gateway.store import faults
+from belljar.gateway.store import faults, slices
 from belljar.gateway.store.base import Blob, Records
 
 HOP = 1 << 20
@@ -58,9 +59,12 @@ class DirectoryBlobs:
         return await asyncio.to_thread(self._keep_all, contents)
 
     async def stream(self, name: str, *, chunk: int = HOP) -> AsyncIterator[bytes]:
-        file = await asyncio.to_thread(self._open, name)
-        while data := await asyncio.to_thread(file.read, chunk):
+        part = slices.read(name)
+        file = await asyncio.to_thread(self._open, name if part is None else part.whole)
+        at, left = (0, sys.maxsize) if part is None else (part.start, part.size)
+        while data := await asyncio.to_thread(file.read, min(chunk, left), at):
             yield data
+            at, left = at + len(data), left - len(data)
             if len(data) < chunk:
                 return
 
@@ -69,7 +73,7 @@ class DirectoryBlobs:
         return path if path is not None and path.exists() else None
 
     async def remove_unused(self, records: Records, names: Iterable[str]) -> int:
-        unused = await records.unused_blobs(sorted(set(names)))
+        unused = await records.unused_blobs(sorted(set(map(slices.whole, names))))
         return await asyncio.to_thread(self._remove, unused, RECENT)
 
     async def sweep(self, records: Records) -> int:
@@ -271,8 +275,8 @@ class _Open:
     def __init__(self, file: int) -> None:
         self._file = file
 
-    def read(self, size: int) -> bytes:
-        return os.read(self._file, size)
+    def read(self, size: int, at: int) -> bytes:
+        return os.pread(self._file, size, at)
 
     def __del__(self) -> None:
         os.close(self._file)

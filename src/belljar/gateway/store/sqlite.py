@@ -53,8 +53,9 @@ _PUT_KEY = f"""
 _UNUSED = """
     WITH known (name) AS (VALUES {}) SELECT name FROM known
     WHERE NOT EXISTS (SELECT 1 FROM files WHERE blob = name)
-    AND NOT EXISTS (SELECT 1 FROM container_files WHERE blob = name)
+    AND NOT EXISTS (SELECT 1 FROM container_files WHERE blob >= name AND blob < name || 'A')
 """
+"""Up to `A`: a part of a blob has `@` behind the blob's name."""
 _AT_ONCE = 500
 """Values in one statement: some builds of SQLite take 999."""
 
