@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from textwrap import shorten
 
 from bench.floors import Absent, Driver
 
@@ -29,7 +30,7 @@ def invite(name: str, pythons: Sequence[str]) -> Peer:
             return Peer(name, Driver(name, python=python))
         except (Absent, OSError) as error:
             reasons.append(str(error))
-    return Peer(name, absent="; ".join(dict.fromkeys(reasons)))
+    return Peer(name, absent=shorten("; ".join(dict.fromkeys(reasons)), 100))
 
 
 @contextmanager
