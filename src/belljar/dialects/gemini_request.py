@@ -409,7 +409,7 @@ def _parts(content: str | Iterable[Part]) -> Iterator[Body]:
                 yield _media(data)
             case InputFile(file_url=str(url)):
                 yield _media(url)
-            case InputFile(filename=str(name)):
+            case InputFile(filename=str(name)) | InputFile(file_id=str(name)):
                 yield {"text": f"[attached file: {name}]"}
             case InputAudio(input_audio={"data": str(data), "format": str(kind)}):
                 yield {"inlineData": {"mimeType": f"audio/{kind}", "data": data}}

@@ -181,6 +181,7 @@ def test_the_user_comes_first() -> None:
             {"fileData": {"fileUri": "https://x.example/a.pdf", "mimeType": "application/pdf"}},
         ),
         (InputFile(file_id="file-1", filename="a.csv"), {"text": "[attached file: a.csv]"}),
+        (InputFile(file_id="file-1"), {"text": "[attached file: file-1]"}),
         (
             InputAudio(input_audio={"data": "AAAA", "format": "wav"}),
             {"inlineData": {"mimeType": "audio/wav", "data": "AAAA"}},
