@@ -37,6 +37,7 @@ class Relay:
 
 def main() -> None:
     door = socket.create_server(("127.0.0.1", 0), backlog=1024)
+    door.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # else the last, empty piece waits 40 ms for the first
     server = uvicorn.Server(
         uvicorn.Config(
             Relay(sys.argv[1]), loop="uvloop", http="httptools", access_log=False, log_level="error", lifespan="off"
