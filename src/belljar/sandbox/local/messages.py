@@ -48,6 +48,12 @@ def receive(sock: socket.socket) -> tuple[dict[str, Any] | None, list[int]]:
     return (json.loads(data) if data else None), list(fds)
 
 
+def tell(sock: socket.socket, message: object, fds: Sequence[int] = ()) -> None:
+    """To a host that may have let this sandbox go already: that ends nobody else's."""
+    with suppress(OSError):
+        send(sock, message, fds)
+
+
 def rehearse(message: object, count: int) -> None:
     """Send ourselves a message like the next one, with as many descriptors; best effort.
 

@@ -13,7 +13,6 @@ import signal
 import socket
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import NamedTuple
 
 from belljar.sandbox.local import confine, init, linux, messages, root
@@ -133,9 +132,9 @@ def _create(request: dict[str, object], fds: list[int], spare: Spare | None, zyg
 
 
 def _tell(fd: int, message: object, fds: Sequence[int] = ()) -> None:
-    """Over a descriptor of the host's, which may have let this sandbox go already: that ends nobody else's."""
-    with socket.socket(fileno=os.dup(fd)) as sock, suppress(OSError):
-        messages.send(sock, message, fds)
+    """Over a descriptor that was lent to us."""
+    with socket.socket(fileno=os.dup(fd)) as sock:
+        messages.tell(sock, message, fds)
 
 
 def _forward(zygote: socket.socket, request: dict[str, object], fds: list[int]) -> None:

@@ -114,7 +114,7 @@ def _spawn(
         children[handle] = status
         messages.send(status, {"interpreter": pid}, [handle])
     except OSError as error:
-        _tell(status, {"error": f"starting the interpreter: {error}"})
+        messages.tell(status, {"error": f"starting the interpreter: {error}"})
     finally:
         linux.setns(own, linux.CLONE_NEWPID)
         messages.close_all([init, ready, *rest])
@@ -129,12 +129,5 @@ def _bury(handle: int, status: socket.socket) -> None:
     os.close(handle)
     if result is not None:
         killed = result.si_code in (os.CLD_KILLED, os.CLD_DUMPED)
-        _tell(status, {"ended": -result.si_status if killed else result.si_status})
+        messages.tell(status, {"ended": -result.si_status if killed else result.si_status})
     status.close()
-
-
-def _tell(status: socket.socket, message: dict[str, Any]) -> None:
-    try:
-        messages.send(status, message)
-    except OSError:
-        pass  # the host has let this sandbox go
