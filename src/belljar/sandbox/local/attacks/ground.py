@@ -53,10 +53,9 @@ class Tripwires:
         os.chmod(folder, 0o755)  # so that only the jail can be what keeps code out
         self._file = Path(folder, "key.txt")
         self._file.write_text(self._key)
+        command = ["tail", "-f", f"--pid={os.getpid()}", str(self._file)]  # it ends with us, however we end
         self._process = self._stack.enter_context(
-            subprocess.Popen(
-                ["tail", "-f", str(self._file)], env=self.variables, stdout=subprocess.DEVNULL, start_new_session=True
-            )
+            subprocess.Popen(command, env=self.variables, stdout=subprocess.DEVNULL, start_new_session=True)
         )
         self._stack.callback(self._process.kill)
         self._listeners = {
