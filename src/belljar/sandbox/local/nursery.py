@@ -13,7 +13,7 @@ import signal
 import socket
 import sys
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 from belljar.sandbox.local import confine, init, linux, messages, root
 
@@ -50,15 +50,15 @@ def main() -> None:
     while True:
         ready = [fd for fd, _ in watch.poll(_LATER if due else None)]
         if host in ready:
-            return
+            _end()
         if not ready:
             spare, due = _try_spare(own, program), False
             messages.rehearse(*last)
             continue
         request, fds = messages.receive(sock)
         if request is None:
-            return
-        if request.get("op") == "zygote":
+            _end()
+        elif request.get("op") == "zygote":
             zygotes[request["name"]] = _start_zygote(request, fds)
             due = spare is None
         elif request.get("op") == "retire":
@@ -71,6 +71,11 @@ def main() -> None:
             _create(request, fds, spare or _try_spare(own, program), zygotes[request["environment"]])
             spare, due, last = None, True, (request, len(fds))
         messages.close_all(fds)
+
+
+def _end() -> NoReturn:
+    """At once: with this process the kernel ends all others, and they would share the processors with a tidy exit."""
+    os._exit(0)
 
 
 def _start_zygote(request: dict[str, object], fds: list[int]) -> socket.socket:
