@@ -43,6 +43,7 @@ class Browser:
             [program, *flags, f"--user-data-dir={self._home}", "about:blank"],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
+            env={**os.environ, "TMPDIR": str(self._home)},  # what it makes there it leaves behind when told to end
         )
         told = self._home / "DevToolsActivePort"
         deadline = time.monotonic() + PATIENCE

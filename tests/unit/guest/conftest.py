@@ -9,7 +9,6 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -78,7 +77,7 @@ class Driver:
     def __init__(self, folder: Path, settings: Mapping[str, object]) -> None:
         self._sock, theirs = socket.socketpair()
         environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(SOURCE), "HOME": str(folder)}
-        environment["MPLCONFIGDIR"] = str(Path(tempfile.gettempdir()) / "belljar-tests-matplotlib")
+        environment["MPLCONFIGDIR"] = str(SOURCE.parent / ".pytest_cache" / "matplotlib")
         self.process = subprocess.Popen(
             [sys.executable, "-c", START, str(theirs.fileno()), json.dumps({"workdir": str(folder), **settings})],
             cwd=folder,
