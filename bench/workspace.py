@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -36,6 +37,8 @@ BARS = Path(__file__).with_name("workspace_bars.toml")
 FILES, BYTES = 10_000, 500 << 20
 MEASURES = ("mount",)
 MIB = 1 << 20
+LIST = "import os\nsum(len(files) for _, _, files in os.walk('.'))"
+CHANGE = "import os\nwith open(next(file.path for file in os.scandir('tree/d0')), 'ab') as file: file.write(b'x')"
 
 
 class Mounted:
@@ -73,59 +76,65 @@ def main() -> int:
 def measured(home: Path, files: int, size: int, samples: int) -> list[table.Row]:
     """Each time with other files: a gateway writes none that it has already."""
     what = f"{files} files of {size // MIB} MB in all"
-    times: dict[str, list[float]] = {name: [] for name in ("tar", "synced", "copy", "again")}
+    kinds = ("tar", "synced", "copy", "again", "unpack", "first", "next", "change")
+    times: dict[str, list[float]] = {kind: [] for kind in kinds}
     mounts: list[Mounted] = []
     with House(home / "state") as house, OpenAI(base_url=house.base_url, api_key="none", timeout=600) as client:
         gateway = house.process.pid
         grow(home / "warm", 10, MIB, seed=0)
-        Mounted(home / "warm", client).section.cleanup(delete_container=True)
+        warm = Mounted(home / "warm", client)
+        cell(client, warm.id, LIST)
+        warm.section.cleanup(delete_container=True)
         before = high_water(gateway), own()
         for n in range(samples):
             say(f"{n + 1} of {samples}")
             tree = home / f"tree{n}"
             grow(tree, files, size, seed=n + 1)
-            os.sync()
+            os.sync()  # so that nobody writes what was the one's before him
             times["tar"].append(timed_into(tar, tree, home))
             os.sync()
             times["synced"].append(timed_into(tar_to_disk, tree, home))
-            mounts.append(Mounted(tree, client))
+            os.sync()
+            mounts.append(one := Mounted(tree, client))
+            os.sync()
             times["copy"].append(timed_into(copy, tree, home))
+            os.sync()
+            times["unpack"].append(unpacked(tree, home))
+            for kind, code in (("first", LIST), ("next", LIST), ("change", CHANGE)):
+                times[kind].append(timed(partial(cell, client, one.id, code)))
             again = Mounted(tree, client)
             times["again"].append(again.whole)
-            for one in (mounts[-1], again):
-                one.section.cleanup()
+            for each in (one, again):
+                each.section.cleanup(delete_container=True)
         grown = high_water(gateway) - before[0], own() - before[1]
-        first = timed(lambda: cell(client, mounts[-1].id))
-    plain, synced = median(times["tar"]), median(times["synced"])
-    mount = median(one.whole for one in mounts)
-    to_disk, against = f"tar | tar and sync, {synced * 1000:.0f} ms", f"tar | tar, {plain * 1000:.0f} ms"
-    also = f"{mount / plain:.1f} × {against}"
+    plain, unpack = median(times["tar"]), median(times["unpack"])
+    mount, first = median(one.whole for one in mounts), median(times["first"])
+    against = f"tar | tar, {plain * 1000:.0f} ms"
     return [
-        table.Row(
-            "mount",
-            f"{what}: mounted, in the container and on disk",
-            mount * 1e3,
-            "ms",
-            mount / synced,
-            to_disk,
-            samples,
-            also,
-        ),
+        table.Row("mount", f"{what}: mounted, in the container", mount * 1e3, "ms", mount / plain, against, samples),
         table.Row("mount-find", "of that, found on the host", ms(one.find for one in mounts), n=samples),
         table.Row("mount-upload", "of that, packed, uploaded and kept", ms(one.upload for one in mounts), n=samples),
         table.Row("mount-again", "the same files into another container", ms(times["again"]), n=samples),
+        *(
+            table.Row(kind, title, ms(times[kind]), "ms", median(times[kind]) / plain, against, samples)
+            for kind, title in (
+                ("synced", "tar | tar, and all of it on the disk"),
+                ("copy", "copied file by file"),
+            )
+        ),
         table.Row(
-            "copy",
-            "copied file by file, not synced",
-            ms(times["copy"]),
+            "first-cell",
+            "a first cell, which lists the tree that is put in place for it",
+            first * 1e3,
             "ms",
-            median(times["copy"]) / plain,
-            against,
+            first / unpack,
+            f"tar x into a tmpfs, {unpack * 1000:.0f} ms",
             samples,
         ),
+        table.Row("next-cell", "another cell, which lists it again", ms(times["next"]), n=samples),
+        table.Row("change-cell", "a cell that changes one of the files", ms(times["change"]), n=samples),
         table.Row("client-memory", "what mounting adds to the client's memory, at most", grown[1] / MIB, "MB", n=1),
-        table.Row("gateway-memory", "what it adds to the gateway's memory, at most", grown[0] / MIB, "MB", n=1),
-        table.Row("first-cell", "from there to the end of a first cell that lists them", first * 1e3, n=1),
+        table.Row("gateway-memory", "what all of this adds to the gateway's, at most", grown[0] / MIB, "MB", n=1),
     ]
 
 
@@ -146,9 +155,17 @@ def tar(tree: Path, into: Path) -> None:
 
 
 def tar_to_disk(tree: Path, into: Path) -> None:
-    """As a container's files are once they are in it."""
+    """For comparison: a gateway does not wait for the disk."""
     tar(tree, into)
     subprocess.run(["sync", "-f", into], check=True)
+
+
+def unpacked(tree: Path, home: Path) -> float:
+    """How long `tar x` takes into memory, where a sandbox has its files; the archive was read before."""
+    with tempfile.TemporaryDirectory(dir=home) as beside, tempfile.TemporaryDirectory(dir="/dev/shm") as into:
+        archive = Path(beside, "tar")
+        subprocess.run(["tar", "cf", archive, "-C", tree, "."], check=True)
+        return timed(lambda: subprocess.run(["tar", "xf", archive, "-C", into], check=True))
 
 
 def copy(tree: Path, into: Path) -> None:
@@ -159,8 +176,7 @@ def copy(tree: Path, into: Path) -> None:
         shutil.copytree(tree, into, dirs_exist_ok=True)
 
 
-def cell(client: OpenAI, container: str) -> None:
-    code = "import os\nsum(len(files) for _, _, files in os.walk('.'))"
+def cell(client: OpenAI, container: str, code: str) -> None:
     answer = client.responses.create(
         model="belljar",
         input=f"```python\n{code}\n```",
@@ -176,9 +192,9 @@ def timed(act: Callable[[], object]) -> float:
 
 
 def timed_into(act: Callable[[Path, Path], object], tree: Path, home: Path) -> float:
-    """Into a directory that is new, and removed when the time has been taken."""
-    with tempfile.TemporaryDirectory(dir=home) as into:
-        return timed(lambda: act(tree, Path(into)))
+    """Into a new directory, which stays: for minutes after many files were removed, ext4 makes new ones very slowly."""
+    into = Path(tempfile.mkdtemp(dir=home))
+    return timed(lambda: act(tree, into))
 
 
 def ms(seconds: Iterator[float] | list[float]) -> float:

@@ -34,9 +34,10 @@ from belljar.sandbox.base import MIB, Cell, Sandbox, SandboxSource
 from belljar.sandbox.local.sandbox import LocalSandbox
 from belljar.sandbox.local.source import LocalSource, Options
 from belljar.sandbox.outputs import Exit
+from belljar.sandbox.remote.sandbox import RemoteSandbox
 from belljar.wire.tools import NetworkPolicy
 
-from .conftest import PATIENCE, until, wheel
+from .conftest import PATIENCE, only_local, until, wheel
 from .houses import ALL, OWNER, Clock, House, opened, run_in
 
 
@@ -47,6 +48,10 @@ def place(tmp_path: Path) -> Path:
 
 async def kill(sandbox: Sandbox) -> None:
     """End all its processes from outside, as the kernel or an operator might."""
+    if isinstance(sandbox, RemoteSandbox):
+        await sandbox._lease._door.tell("DELETE", f"/v1/sandboxes/{sandbox.id}")
+        await until(lambda: not sandbox.alive, "the sandbox is dead")
+        return
     assert isinstance(sandbox, LocalSandbox)
     assert sandbox._box._init is not None
     init = os.dup(sandbox._box._init)
@@ -156,6 +161,7 @@ async def test_a_container_that_ran_nothing_has_nothing_to_heal(source: SandboxS
             assert not lease.healed
 
 
+@only_local
 async def test_dying_in_a_cell_is_told_and_what_it_had_written_is_kept(source: SandboxSource, place: Path) -> None:
     async with opened(source, place) as house:
         container = await house.container()
@@ -321,8 +327,9 @@ async def test_auto_gives_a_container_more_memory_when_asked(source: SandboxSour
             assert lease.healed
             assert (await run_in(lease, "open('kept').read()")).text == "'1'"
         [sandbox] = house.source.alive
-        assert isinstance(sandbox, LocalSandbox)
-        assert sandbox._box.limits.memory == 4 << 30
+        assert isinstance(sandbox, LocalSandbox | RemoteSandbox)
+        limits = sandbox._box.limits if isinstance(sandbox, LocalSandbox) else sandbox._limits
+        assert limits.memory == 4 << 30
         less = await house.containers.auto(OWNER, [container.id], memory="1g")
         assert less.memory == "4g"
         with pytest.raises(InvalidRequest, match="'8g'"):
@@ -750,16 +757,37 @@ async def test_a_restored_workspace_is_whole_or_nothing_runs(source: SandboxSour
         assert await house.value(container, "len(__import__('os').listdir())") == 5
 
 
-async def test_a_damaged_file_is_noticed(source: SandboxSource, place: Path) -> None:
+@pytest.mark.parametrize("left", [b"", b"123", b"1234\0", b"123456"], ids=["empty", "short", "other", "long"])
+async def test_a_damaged_file_is_noticed(source: SandboxSource, place: Path, left: bytes) -> None:
+    """As a power cut may leave it."""
     async with opened(source, place) as house:
         container = await house.container()
         file = await house.put(container, "x", b"12345")
         path = house.blobs.path(file.blob)
         assert path is not None
         path.chmod(0o600)
-        path.write_bytes(b"123")
-        with pytest.raises(Refused, match="3 bytes instead of 5"):
+        path.write_bytes(left)
+        with pytest.raises(Refused, match=rf"file x of .* damaged.*\({len(left)} bytes.*again, or delete {file.id}"):
             await house.run(container, "1")
+        with pytest.raises(NotFound, match="damaged"):
+            await house.files(container)
+        await house.put(container, "y", b"12345")
+        assert await house.value(container, "open('x').read(), open('y').read()") == ("12345", "12345")
+
+
+@pytest.mark.parametrize("bytes_left", [0, 600, 1500])
+async def test_a_damaged_archive_is_noticed(source: SandboxSource, place: Path, bytes_left: int) -> None:
+    async with opened(source, place) as house:
+        container = await house.container()
+        archive = await house.blob(tarred("w", a=b"1" * 300, b=b"2" * 300))
+        await house.containers.extract(container, archive, "x.tar")
+        path = house.blobs.path(archive.name)
+        assert path is not None
+        path.write_bytes(path.read_bytes()[:bytes_left])
+        with pytest.raises(Refused, match=r"file a of .* damaged"):
+            await house.run(container, "1")
+        with pytest.raises(NotFound, match="damaged"):
+            await house.files(container)
 
 
 # -- archives ---------------------------------------------------------------------------------------------------------

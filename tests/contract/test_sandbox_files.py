@@ -6,14 +6,16 @@ import asyncio
 import hashlib
 import io
 import os
+import re
 import resource
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from belljar.errors import BelljarError, InvalidRequest, NotFound, TooLarge, WorkspaceSecurityError
-from belljar.sandbox.base import KIB, MIB, FileInfo
+from belljar.sandbox.base import KIB, MIB, Content, FileInfo
 from belljar.sandbox.outputs import Run
 
 from .conftest import Box, Boxes
@@ -82,17 +84,17 @@ async def test_every_byte_survives_both_ways(box: Box) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "stored"),
+    ("make", "stored"),
     [
-        (b"", b""),
-        (b"bytes", b"bytes"),
-        ("tëxt", "tëxt".encode()),
-        (io.BytesIO(b"a file"), b"a file"),
-        ([b"in ", b"", b"chunks"], b"in chunks"),
+        (lambda: b"", b""),
+        (lambda: b"bytes", b"bytes"),
+        (lambda: "tëxt", "tëxt".encode()),
+        (lambda: io.BytesIO(b"a file"), b"a file"),
+        (lambda: [b"in ", b"", b"chunks"], b"in chunks"),
     ],
 )
-async def test_content_comes_in_several_kinds(box: Box, content: object, stored: bytes) -> None:
-    info = await box.files.write("x", content)  # type: ignore[arg-type]
+async def test_content_comes_in_several_kinds(box: Box, make: Callable[[], Content], stored: bytes) -> None:
+    info = await box.files.write("x", make())
     assert (info.size, await box.files.read("x")) == (len(stored), stored)
 
 
@@ -144,6 +146,128 @@ async def test_a_file_that_does_not_fit_leaves_nothing_behind(boxes: Boxes) -> N
                 await box.files.write(name, (bytes(MIB) for _ in range(5)))
         assert [(info.name, info.size) for info in await box.files.list()] == [("kept", 3)]
         assert (await box.run("import os; os.listdir()")).text == "['kept']"
+
+
+async def test_many_files_are_written_at_once(box: Box) -> None:
+    files = [(name, b"\0\r\n\xff" + os.fsencode(name)) for name in NAMES]
+    infos = await box.files.write_many(files)
+    assert [(info.name, info.size) for info in infos] == [(name, len(content)) for name, content in files]
+    assert sorted(infos, key=lambda info: info.name) == await box.files.list()
+    expected = {os.fsencode(name): content for name, content in files}
+    run = await box.run(f"expected = {expected!r}\nall(open(p, 'rb').read() == c for p, c in expected.items())")
+    assert (run.text, run.files) == ("True", ())
+
+
+async def test_many_of_no_files_are_none(box: Box) -> None:
+    assert await box.files.write_many(iter(())) == []
+    assert await box.files.list() == []
+
+
+async def test_of_many_files_the_last_of_a_name_counts(box: Box) -> None:
+    await box.files.write("x", b"before")
+    infos = await box.files.write_many([("x", b"1"), ("a/y", b"2"), ("/mnt/data/x", b"34")])
+    assert [(info.name, info.size) for info in infos] == [("x", 1), ("a/y", 1), ("x", 2)]
+    assert await box.files.read("x") == b"34"
+
+
+async def test_contents_of_many_files_come_in_several_kinds(box: Box) -> None:
+    contents: list[Content] = [b"", b"bytes", "tëxt", io.BytesIO(b"a file"), [b"in ", b"", b"chunks"], iter([b"once"])]
+    stored = [b"", b"bytes", "tëxt".encode(), b"a file", b"in chunks", b"once"]
+    await box.files.write_many((str(place), content) for place, content in enumerate(contents))
+    assert [await box.files.read(str(place)) for place in range(len(contents))] == stored
+
+
+async def test_many_files_are_consumed_off_the_event_loop(box: Box) -> None:
+    threads: list[int] = []
+
+    def chunks() -> Iterator[bytes]:
+        threads.append(threading.get_ident())
+        yield b"x"
+
+    def files() -> Iterator[tuple[str, Iterator[bytes]]]:
+        for name in ("a", "b"):
+            threads.append(threading.get_ident())
+            yield name, chunks()
+
+    await box.files.write_many(files())
+    assert len(threads) == 4
+    assert threading.get_ident() not in threads
+
+
+async def test_contents_of_many_files_are_read_one_after_the_other(box: Box) -> None:
+    """So one open file will do for all of them: none is asked for before the one before it is read."""
+    whole = io.BytesIO(b"abcdef")
+
+    def files() -> Iterator[tuple[str, Iterator[bytes]]]:
+        for place in range(3):
+            assert whole.tell() == 2 * place
+            yield str(place), (whole.read(1) for _ in range(2))
+
+    await box.files.write_many(files())
+    assert [await box.files.read(str(place)) for place in range(3)] == [b"ab", b"cd", b"ef"]
+
+
+@pytest.mark.parametrize("bad", ["../out", "folder", "kept/below", "x" * 256])
+async def test_of_many_files_one_that_fails_is_named_and_those_before_it_stay(box: Box, bad: str) -> None:
+    await box.files.write("kept", b"old")
+    await box.files.write("folder/in", b"")
+    with pytest.raises(BelljarError, match=re.escape(bad[:80])):
+        await box.files.write_many([("a", b"1"), (bad, b"2"), ("z", b"3")])
+    assert [info.name for info in await box.files.list()] == ["a", "folder/in", "kept"]
+    assert await box.files.read("a") == b"1"
+
+
+async def test_of_many_files_one_that_does_not_fit_leaves_nothing_of_itself(boxes: Boxes) -> None:
+    async with boxes(disk=2 * MIB) as box:
+        with pytest.raises(TooLarge, match="'large' does not fit"):
+            await box.files.write_many([("a", b"1"), ("large", (bytes(MIB) for _ in range(5))), ("z", b"3")])
+        assert [info.name for info in await box.files.list()] == ["a"]
+        assert (await box.run("import os; os.listdir()")).text == "['a']"
+
+
+async def test_what_the_source_of_many_files_raises_is_raised(box: Box) -> None:
+    def files() -> Iterator[tuple[str, bytes]]:
+        yield "a", b"1"
+        raise NotFound("there is no next one")
+
+    def chunks() -> Iterator[bytes]:
+        yield b"2"
+        raise NotFound("there is no next chunk")
+
+    with pytest.raises(NotFound, match="there is no next one"):
+        await box.files.write_many(files())
+    with pytest.raises(NotFound, match="there is no next chunk"):
+        await box.files.write_many([("b", chunks())])
+    assert [info.name for info in await box.files.list()] == ["a"]
+
+
+async def test_many_files_are_never_written_along_a_link(box: Box) -> None:
+    await box.run("import os\nos.mkdir('real')\nos.symlink('real', 'dir')\nos.symlink('real/x', 'link')")
+    assert [info.name for info in await box.files.write_many([("real/x", b"s"), ("link", b"replaced")])] == [
+        "real/x",
+        "link",
+    ]
+    with pytest.raises(WorkspaceSecurityError):
+        await box.files.write_many([("real/y", b""), ("dir/y", b"")])
+    run = await box.run("os.path.islink('link'), open('real/x').read(), sorted(os.listdir('real'))")
+    assert run.text == "(False, 's', ['x', 'y'])"
+
+
+async def test_many_files_can_be_changed_inside(box: Box) -> None:
+    await box.files.write_many([("a/b/x.txt", b"1"), ("a/b/y.txt", b"1"), ("a/c/z.txt", b"1")])
+    run = await box.run("import os\nopen('a/b/x.txt', 'a').write('2')\nopen('a/c/new', 'w')\nos.remove('a/b/y.txt')")
+    assert run.exit.ok, run.exit
+    assert changes(run) == [("a/b/x.txt", 2, "modified"), ("a/c/new", 0, "created")]
+
+
+async def test_many_large_files_take_little_memory(boxes: Boxes) -> None:
+    piece = os.urandom(MIB)
+    async with boxes(disk=256 * MIB) as box:
+        await box.files.write_many([("warm", b"x")])
+        before = peak()
+        infos = await box.files.write_many((str(n), (piece for _ in range(16))) for n in range(4))
+        assert [info.size for info in infos] == [16 * MIB] * 4
+        assert peak() - before < 24 * MIB
 
 
 @pytest.mark.parametrize("name", ["missing", "no/such/folder", "kept/below"])

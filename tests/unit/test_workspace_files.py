@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import io
+import mimetypes
 import os
 import subprocess
 import sys
@@ -21,7 +22,7 @@ from belljar.errors import BelljarError, InvalidRequest, Lost, NotFound, TooLarg
 from belljar.sandbox.base import MIB, Cell, Content, Limits, Spec
 from belljar.sandbox.local import drive
 from belljar.sandbox.local.box import Box
-from belljar.sandbox.local.files import Files
+from belljar.sandbox.local.files import Files, guess_type
 from belljar.sandbox.local.source import LocalSource, Options
 from belljar.sandbox.outputs import Run, fold
 
@@ -549,6 +550,36 @@ os.utime("a", ns=(before.st_atime_ns, before.st_mtime_ns))
 def test_size_time_and_type_are_told(box: Box) -> None:
     (file,) = run(box, "import os; open('t.csv', 'w').write('a,b'); os.utime('t.csv', (1e9, 1e9))").files
     assert (file.name, file.size, file.modified, file.type) == ("t.csv", 3, 1e9, "text/csv")
+
+
+def test_a_directory_that_is_removed_while_many_are_written_is_made_again(box: Box) -> None:
+    def files() -> Iterator[tuple[str, bytes]]:
+        yield "a/b/1", b"1"
+        run(box, "import shutil; shutil.rmtree('a')")
+        yield "a/b/2", b"2"
+        yield "a/b/3", b"3"
+
+    assert [info.name for info in box.files.write_many(files())] == ["a/b/1", "a/b/2", "a/b/3"]
+    assert [info.name for info in box.files.list()] == ["a/b/2", "a/b/3"]
+
+
+def test_writing_many_leaves_no_descriptor_open(box: Box) -> None:
+    before = os.listdir("/proc/self/fd")
+    box.files.write_many([("a/1", b""), ("a/2", b""), ("b/1", b""), ("2", b"")])
+    with pytest.raises(REFUSED):
+        box.files.write_many([("a/1", b""), ("a/1/x", b"")])
+    with pytest.raises(REFUSED):
+        box.files.write_many([("a/1", b""), ("a", b"")])
+    assert os.listdir("/proc/self/fd") == before
+
+
+@given(
+    st.lists(st.sampled_from([".", "/", "a", "csv", "gz", "tgz", "TXT", "json", ":", "?", "#", ";", " "]), max_size=8)
+)
+def test_a_type_depends_on_the_extensions_alone(parts: list[str]) -> None:
+    name = "".join(parts)
+    known = mimetypes.MimeTypes(filenames=())
+    assert guess_type(name) == (known.guess_type(f"x/{name}")[0] or "application/octet-stream")
 
 
 def test_changes_are_told_even_when_the_cell_is_killed(box: Box) -> None:

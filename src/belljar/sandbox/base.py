@@ -86,7 +86,19 @@ class FileInfo:
 class Workspace(Protocol):
     """The files of a sandbox, /mnt/data inside. Names are relative, exact in every byte."""
 
-    async def write(self, name: str, content: Content) -> FileInfo: ...
+    async def write(self, name: str, content: Content) -> FileInfo:
+        """Put a file in place, whole or not at all."""
+        ...
+
+    async def write_many(self, files: Iterable[tuple[str, Content]]) -> list[FileInfo]:
+        """Put many files in place in their order, each as `write` does; at far less than a `write` for each.
+
+        The iterable and the contents are consumed off the event loop, each content to its end before the next file is
+        asked for. The first failure is raised as `write` would: it names the file, those before it stay, and nothing
+        after it is written.
+        """
+        ...
+
     async def read(self, name: str, *, limit: int | None = None) -> bytes: ...
     def stream(self, name: str, *, chunk: int = MIB) -> AsyncIterator[bytes]: ...
     async def list(self) -> list[FileInfo]: ...

@@ -11,13 +11,14 @@ import bz2
 import gzip
 import io
 import lzma
+import re
 import stat
 import tarfile
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import BinaryIO, NamedTuple, Protocol, cast
+from typing import BinaryIO, NamedTuple, Protocol, Self, cast
 
 from belljar.errors import BelljarError, InvalidRequest, TooLarge
 from belljar.gateway.containers import names
@@ -35,6 +36,8 @@ _EACH = 1024
 """What a file counts besides its bytes: empty ones must not gather without end."""
 _PAGE = 4096
 _ZIP, _GZIP, _BZIP, _XZ = b"PK", b"\x1f\x8b", b"BZh", b"\xfd7zXZ\0"
+_SIZE, _SUM = re.compile(rb"([0-7]{11})[\0 ]"), re.compile(rb"([0-7]{6})[\0 ]{2}(?=0)")
+"""As most write them, and `0`, a regular file, behind the sum."""
 _XZ_MEMORY = 128 * MIB
 """What `xz -9` needs, twice."""
 
@@ -80,7 +83,8 @@ def parts(archive: BinaryIO, filename: str, bounds: Bounds) -> list[Part] | None
     if head.startswith((_ZIP, _GZIP, _BZIP, _XZ)):
         return None
     found: list[Part] = []
-    with tally.explained(), tarfile.open(fileobj=cast(BinaryIO, _Skipping(archive)), mode="r:") as tar:
+    skipping = cast(BinaryIO, _Skipping(archive))
+    with tally.explained(), tarfile.open(fileobj=skipping, mode="r:", tarinfo=_Header) as tar:
         for path, info in _files(tar, tally):
             if info.sparse is not None:
                 return None
@@ -227,7 +231,7 @@ def _zip(archive: BinaryIO, tally: _Tally) -> Iterator[str | bytes]:
 
 
 def _tar(source: Source, tally: _Tally) -> Iterator[str | bytes]:
-    with tarfile.open(fileobj=cast(BinaryIO, _Forward(source)), mode="r:") as found:
+    with tarfile.open(fileobj=cast(BinaryIO, _Forward(source)), mode="r:", tarinfo=_Header) as found:
         for path, info in _files(found, tally):
             yield path
             member = found.extractfile(info)
@@ -247,6 +251,27 @@ def _files(tar: tarfile.TarFile, tally: _Tally) -> Iterator[tuple[str, tarfile.T
             raise ValueError("one of its sizes is negative")
         else:
             yield tally.file(info.name, info.size), info
+
+
+class _Header(tarfile.TarInfo):
+    """A header of which only what is asked for is read, where it is an ordinary file's: there may be many thousands."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
+        size, told = _SIZE.match(buf, 124), _SUM.match(buf, 148)
+        if size is None or told is None or len(buf) != tarfile.BLOCKSIZE or int(told[1], 8) != _sum(buf):
+            return super().frombuf(buf, encoding, errors)  # of another kind, or not as it should be
+        name, prefix = (
+            bytes(field).partition(b"\0")[0].decode(encoding, errors) for field in (buf[:100], buf[345:500])
+        )
+        header = cls(f"{prefix}/{name}" if prefix else name)
+        header.size = int(size[1], 8)
+        return header
+
+
+def _sum(header: bytes | bytearray) -> int:
+    """As if blanks stood in its own place."""
+    return sum(header) - sum(header[148:156]) + 8 * ord(" ")
 
 
 def _inflated(archive: BinaryIO, head: bytes) -> Source:

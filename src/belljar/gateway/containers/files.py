@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple
@@ -11,13 +10,14 @@ from belljar.errors import BelljarError, InvalidRequest, Lost, NotFound, TooLarg
 from belljar.gateway.containers import names, workspace
 from belljar.gateway.containers.sandboxes import not_found
 from belljar.gateway.containers.slots import Held, Slot
+from belljar.gateway.containers.workspace import Wanted
 from belljar.gateway.store.base import Blob, Blobs, ContainerFileRecord, FileRecord, Records
 from belljar.sandbox import explain
 from belljar.sandbox.base import FileInfo
 from belljar.wire import ids
 
 _AT_ONCE = 500
-"""Records that wait for one commit together: an archive may have so many that others would wait, and memory grow."""
+"""Records of one commit: an archive may have so many that others would wait."""
 
 
 class Incoming(NamedTuple):
@@ -122,54 +122,54 @@ class Files:
                 "container with a larger memory_limit"
             )
         held = slot.held if slot.held is not None and not slot.held.lost else None
-        written: dict[str, FileInfo] = {}
+        passed: list[str] = []
+        infos: dict[str, FileInfo] = {}
         try:
             if held is not None:
-                await self._write(held, incoming, written)
+                infos = await self._write(held, incoming, passed)
             kept: list[ContainerFileRecord] = []
             for start in range(0, len(incoming), _AT_ONCE):
-                some = incoming[start : start + _AT_ONCE]
-                kept += await asyncio.gather(*(self._record(slot.id, one) for one in some))
+                some = [self._record(slot.id, one) for one in incoming[start : start + _AT_ONCE]]
+                kept += await self._records.put_container_files(slot.id, some)
         except BaseException:
             if held is not None:
-                await self._undo(held, written)
+                await self._undo(held, passed)
             raise
         for record in kept:
-            if held is not None and record.path in written:
-                held.note(record, written[record.path])
+            if held is not None and record.path in infos:
+                held.note(record, infos[record.path])
         return kept
 
-    async def _write(self, held: Held, incoming: Sequence[Incoming], written: dict[str, FileInfo]) -> None:
+    async def _write(self, held: Held, incoming: Sequence[Incoming], passed: list[str]) -> dict[str, FileInfo]:
+        wanted = [Wanted.of(one.path, one.blob.name, one.blob.size) for one in incoming]
         try:
-            for one in incoming:
-                written[one.path] = await workspace.write(held.sandbox.files, one.path, one.blob.name, self._blobs)
+            infos = await workspace.write(held.sandbox.files, wanted, self._blobs, passed)
         except Lost:
             held.lost = True  # whoever leases next gets another, with these files in it
+            return {}
+        return {one.path: info for one, info in zip(wanted, infos, strict=True)}
 
-    async def _undo(self, held: Held, written: dict[str, FileInfo]) -> None:
-        for path in written:
+    async def _undo(self, held: Held, passed: Sequence[str]) -> None:
+        for path in passed:
             known = held.known.get(path)
             with contextlib.suppress(BelljarError):
                 if known is None:
                     await held.sandbox.files.delete(path)
                 else:
-                    held.note(
-                        known.record,
-                        await workspace.write(held.sandbox.files, path, known.record.blob, self._blobs),
-                    )
+                    before = Wanted.of(path, known.record.blob, known.record.size)
+                    [info] = await workspace.write(held.sandbox.files, [before], self._blobs, [])
+                    held.note(known.record, info)
 
-    async def _record(self, container_id: str, one: Incoming) -> ContainerFileRecord:
+    def _record(self, container_id: str, one: Incoming) -> ContainerFileRecord:
         now = self._clock()
-        return await self._records.put_container_file(
-            ContainerFileRecord(
-                id=one.id or ids.new("cfile"),
-                container_id=container_id,
-                path=one.path,
-                created_at=int(now),
-                size=one.blob.size,
-                modified=now,
-                source=one.source,
-                blob=one.blob.name,
-                type=one.type,
-            )
+        return ContainerFileRecord(
+            id=one.id or ids.new("cfile"),
+            container_id=container_id,
+            path=one.path,
+            created_at=int(now),
+            size=one.blob.size,
+            modified=now,
+            source=one.source,
+            blob=one.blob.name,
+            type=one.type,
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import mimetypes
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
@@ -205,7 +206,7 @@ class Containers:
         source = extract.Sorted(steps)
         while True:
             batch = await asyncio.to_thread(source.batch)
-            while batch:  # the next is read while the disk is waited for
+            while batch:  # the next is read while these are written
                 kept, batch = await asyncio.gather(self._kept(batch), asyncio.to_thread(source.batch))
                 found += kept
             path = await asyncio.to_thread(source.large)
@@ -217,7 +218,7 @@ class Containers:
                 found.append((path, await writer.finish()))
 
     async def _kept(self, files: Sequence[tuple[str, bytes]]) -> list[tuple[str, Blob]]:
-        """In a few threads: most of it is waiting for the disk."""
+        """In a few threads: hashing and writing let one another run."""
         share = -(-len(files) // _AT_ONCE)
         contents = [content for _, content in files]
         shares = [contents[start : start + share] for start in range(0, len(files), share)]
@@ -342,7 +343,14 @@ class Containers:
 
 
 def guess_type(path: str) -> str:
-    return mimetypes.guess_type(f"x/{path}")[0] or "application/octet-stream"
+    _, dot, extensions = path.rpartition("/")[2].lstrip(".").partition(".")
+    return _type_of(extensions) if dot else "application/octet-stream"
+
+
+@functools.lru_cache(1024)
+def _type_of(extensions: str) -> str:
+    """Kept for a while: an archive has many files, and few kinds of them."""
+    return mimetypes.guess_type(f"x/x.{extensions}")[0] or "application/octet-stream"
 
 
 def _no_file(container: ContainerRecord, id: str) -> NotFound:

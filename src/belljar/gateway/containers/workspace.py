@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import tempfile
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Sequence
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, TypeAlias, cast
 
@@ -16,13 +17,15 @@ from belljar.gateway.containers.slots import Held
 from belljar.gateway.store import slices
 from belljar.gateway.store.base import Blob, Blobs, ContainerFileRecord, Records
 from belljar.sandbox import explain
-from belljar.sandbox.base import FileInfo, Workspace
+from belljar.sandbox.base import MIB, Content, FileInfo, Workspace
 from belljar.sandbox.outputs import FileChanged
 from belljar.wire import ids
 
 _PAGE = 4096
 _AT_ONCE = 4
 """Files taken at the same time; the threads that do it are everybody's."""
+_IN_A_GO = 500
+"""Files put in place in one go to a thread: often enough that others get one. Two threads are no faster than one."""
 
 Found: TypeAlias = FileInfo | FileChanged
 
@@ -33,6 +36,26 @@ class LeftOut(NamedTuple):
     path: str
     size: int
     why: str
+
+
+class Wanted(NamedTuple):
+    """A file that is to be in a workspace, and where its bytes lie; of a blob of its own, all of them."""
+
+    path: str
+    blob: str
+    part: slices.Slice
+
+    @classmethod
+    def of(cls, path: str, blob: str, size: int) -> Wanted:
+        return cls(path, blob, slices.read(blob) or slices.Slice(blob, 0, size))
+
+
+class Unread(NotFound):
+    """What is to be in the workspace is not in the store as it was kept."""
+
+    def __init__(self, path: str, why: str) -> None:
+        super().__init__(why)
+        self.path = path
 
 
 class Collected(NamedTuple):
@@ -57,13 +80,20 @@ async def restore(held: Held, files: Sequence[ContainerFileRecord], blobs: Blobs
             f"the files of container {held.id} need {explain.size(needed)} and its workspace holds "
             f"{explain.size(disk)}; delete some of them, or use a larger memory_limit"
         )
-    for record in here:
-        try:
-            info = await write(held.sandbox.files, record.path, record.blob, blobs)
-        except Lost:
-            raise
-        except BelljarError as error:
-            raise _incomplete(record, str(error)) from error
+    wanted = [Wanted.of(record.path, record.blob, record.size) for record in here]
+    try:
+        infos = await write(held.sandbox.files, wanted, blobs, [])
+    except Unread as error:
+        [record] = [record for record in here if record.path == error.path]
+        raise _incomplete(record, str(error)) from error
+    except Lost:
+        raise
+    except BelljarError as error:
+        raise Refused(
+            f"the files of container {held.id} could not all be put back ({error}), and nothing is run without them; "
+            "delete the one that is named"
+        ) from error
+    for record, info in zip(here, infos, strict=True):
         if info.size != record.size:
             raise _incomplete(record, f"it has {info.size} bytes instead of {record.size}")
         held.note(record, info)
@@ -76,19 +106,97 @@ def _incomplete(record: ContainerFileRecord, why: str) -> Refused:
     )
 
 
-async def write(workspace: Workspace, path: str, blob: str, blobs: Blobs) -> FileInfo:
-    """A blob as a file of the workspace."""
-    async with opened(blob, blobs) as file:
-        return await workspace.write(path, file)
+async def write(workspace: Workspace, wanted: Sequence[Wanted], blobs: Blobs, passed: list[str]) -> list[FileInfo]:
+    """Blobs as files of the workspace, in their order. Should one fail, `passed` tells which are in place.
+
+    Raises `Unread` where the store is at fault, else what the workspace raises.
+    """
+    infos: list[FileInfo] = []
+    for start in range(0, len(wanted), _IN_A_GO):
+        some = wanted[start : start + _IN_A_GO]
+        places = await asyncio.to_thread(_places, some, blobs)
+        here = [(one, place) for one, place in zip(some, places, strict=True) if place is not None]
+        if len(here) == len(some):
+            infos += await workspace.write_many(_contents(here, passed))
+        else:
+            for one in some:
+                infos.append(await _write_one(workspace, one, blobs))
+                passed.append(one.path)
+    return infos
+
+
+def _places(wanted: Sequence[Wanted], blobs: Blobs) -> list[Path | None]:
+    """Where the bytes lie on this machine; each whole is looked for once."""
+    found: dict[str, Path | None] = {}
+    for one in wanted:
+        if one.part.whole not in found:
+            try:
+                found[one.part.whole] = blobs.path(one.part.whole)
+            except NotFound as error:
+                raise Unread(one.path, str(error)) from error
+    return [found[one.part.whole] for one in wanted]
+
+
+def _contents(wanted: Sequence[tuple[Wanted, Path]], passed: list[str]) -> Iterator[tuple[str, Content]]:
+    """Paths and bytes: parts of one archive are read from it one after the other, as they lie there."""
+    opened, file = None, -1
+    try:
+        for one, place in wanted:
+            if place != opened:
+                if file >= 0:
+                    os.close(file)
+                    file = -1
+                opened, file = place, _open(one, place)
+            yield one.path, _bytes(file, one)
+            passed.append(one.path)  # the next is asked for
+    finally:
+        if file >= 0:
+            os.close(file)
+
+
+def _open(one: Wanted, place: Path) -> int:
+    try:
+        return os.open(place, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        raise Unread(one.path, "its bytes are gone from the store") from None
+
+
+def _bytes(file: int, one: Wanted) -> Content:
+    pieces = _pieces(file, one)
+    return b"".join(pieces) if one.part.size <= MIB else pieces
+
+
+def _pieces(file: int, one: Wanted) -> Iterator[bytes]:
+    _, start, size = one.part
+    done = 0
+    while done < size:
+        data = os.pread(file, min(MIB, size - done), start + done)
+        if not data:
+            raise Unread(one.path, f"it has {done} bytes instead of {size}")
+        done += len(data)
+        yield data
+
+
+async def _write_one(workspace: Workspace, one: Wanted, blobs: Blobs) -> FileInfo:
+    async with AsyncExitStack() as stack:
+        try:
+            file = await stack.enter_async_context(opened(one.blob, blobs))
+        except NotFound as error:
+            raise Unread(one.path, str(error)) from error
+        return await workspace.write(one.path, file)
 
 
 @asynccontextmanager
 async def opened(blob: str, blobs: Blobs) -> AsyncIterator[BinaryIO]:
     """A blob as a file of this machine, for whoever reads in a thread."""
     part = slices.read(blob)
-    place = blobs.path(blob if part is None else part.whole)
+    place = await asyncio.to_thread(blobs.path, blob if part is None else part.whole)
     if place is not None:
-        with _open(place) as file:
+        try:
+            file = await asyncio.to_thread(place.open, "rb")
+        except FileNotFoundError:
+            raise NotFound("its bytes are gone from the store") from None
+        with file:
             yield file if part is None else cast(BinaryIO, slices.SliceFile(file, part))
         return
     with await asyncio.to_thread(tempfile.TemporaryFile) as spool:
@@ -96,14 +204,6 @@ async def opened(blob: str, blobs: Blobs) -> AsyncIterator[BinaryIO]:
             await asyncio.to_thread(spool.write, chunk)
         await asyncio.to_thread(spool.seek, 0)
         yield spool
-
-
-def _open(place: Path) -> BinaryIO:
-    """In the caller's thread: it takes a tenth of the time of a hop to another."""
-    try:
-        return place.open("rb")
-    except FileNotFoundError:
-        raise NotFound("its bytes are gone from the store") from None
 
 
 # -- out of a sandbox -------------------------------------------------------------------------------------------------
@@ -131,11 +231,13 @@ async def collect(
             raise result
     left_out += [result for result in results if isinstance(result, LeftOut)]
     took = [(info, result) for info, result in zip(chosen, results, strict=True) if isinstance(result, Blob)]
-    taken = await asyncio.gather(*(_record(held, info, blob, records, now) for info, blob in took))
+    taken = []
+    if took:
+        taken = await records.put_container_files(held.id, [_record(held, info, blob, now) for info, blob in took])
     for (info, _), record in zip(took, taken, strict=True):
         held.note(record, info)
     held.open = held.stale = False
-    return Collected(list(taken), left_out)
+    return Collected(taken, left_out)
 
 
 def _is_known(held: Held, info: FileInfo) -> bool:
@@ -144,12 +246,11 @@ def _is_known(held: Held, info: FileInfo) -> bool:
 
 
 async def _forget(held: Held, present: set[str], records: Records) -> None:
-    for path in [path for path in held.known if path not in present]:
-        record = held.known[path].record
-        found = await records.get_container_file(held.id, record.id)
-        if found is not None and found.blob == record.blob:  # else a newer one was put there meanwhile
-            await records.delete_container_file(held.id, record.id)
-        del held.known[path]
+    gone = [known.record for path, known in held.known.items() if path not in present]
+    if gone:
+        await records.delete_container_files(gone)  # not those of which a newer one was put there meanwhile
+    for record in gone:
+        del held.known[record.path]
 
 
 def _choose(held: Held, changed: Sequence[Found], policy: Policy) -> tuple[list[Found], list[LeftOut]]:
@@ -187,7 +288,7 @@ def _is_utf8(name: str) -> bool:
 async def _take_all(
     held: Held, chosen: Sequence[Found], blobs: Blobs, policy: Policy
 ) -> list[Blob | LeftOut | OperatorError | None]:
-    """Their bytes, a few files at a time: most of it is waiting for the disk. None for what is gone again already."""
+    """Their bytes, a few files at a time: most of it is waiting for threads. None for what is gone again already."""
     turns = asyncio.Semaphore(_AT_ONCE)
     loop = asyncio.get_running_loop()
     deadline = loop.time() + policy.collect_timeout
@@ -218,17 +319,15 @@ async def _take(workspace: Workspace, name: str, blobs: Blobs) -> Blob:
         return await writer.finish()
 
 
-async def _record(held: Held, info: Found, blob: Blob, records: Records, now: int) -> ContainerFileRecord:
-    return await records.put_container_file(
-        ContainerFileRecord(
-            id=ids.new("cfile"),
-            container_id=held.id,
-            path=info.name,
-            created_at=now,
-            size=blob.size,
-            modified=info.modified,
-            source="assistant",
-            blob=blob.name,
-            type=info.type,
-        )
+def _record(held: Held, info: Found, blob: Blob, now: int) -> ContainerFileRecord:
+    return ContainerFileRecord(
+        id=ids.new("cfile"),
+        container_id=held.id,
+        path=info.name,
+        created_at=now,
+        size=blob.size,
+        modified=info.modified,
+        source="assistant",
+        blob=blob.name,
+        type=info.type,
     )

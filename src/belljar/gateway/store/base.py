@@ -120,7 +120,7 @@ class KeyRecord(Struct, frozen=True, kw_only=True):
 
 
 class Records(Protocol):
-    """Rows. A write is on disk when its call returns; reads see every finished write, of other processes too.
+    """Rows. A write survives the process when its call returns; reads see every finished write, of other processes too.
 
     `owner` is checked here: a row of somebody else's is not found. Lists give one row more than `page.limit` where
     there are more, so that the caller can tell; it comes last. A cursor that is not in the list is `InvalidRequest`.
@@ -172,12 +172,24 @@ class Records(Protocol):
         """New at its path, or the newer content of the file that was there, under the id it had; what is kept."""
         ...
 
+    async def put_container_files(
+        self, container_id: str, records: Sequence[ContainerFileRecord]
+    ) -> list[ContainerFileRecord]:
+        """Each of these, as if one by one; all of them or none."""
+        ...
+
     async def get_container_file(self, container_id: str, id: str) -> ContainerFileRecord | None: ...
     async def list_container_files(self, container_id: str, page: Page) -> list[ContainerFileRecord]: ...
     async def all_container_files(self, container_id: str) -> list[ContainerFileRecord]: ...
     async def delete_container_file(self, container_id: str, id: str) -> bool: ...
+    async def delete_container_files(self, files: Sequence[ContainerFileRecord]) -> None:
+        """Those of these that still have this content: a newer one stays."""
+        ...
 
-    async def put_file(self, record: FileRecord) -> None: ...
+    async def put_file(self, record: FileRecord) -> None:
+        """Its bytes are on the disk before the row is: it lives on, whatever happens to the machine."""
+        ...
+
     async def get_file(self, id: str, owner: str) -> FileRecord | None: ...
     async def list_files(self, owner: str, page: Page, purpose: str | None = None) -> list[FileRecord]: ...
     async def delete_file(self, id: str, owner: str) -> bool: ...
@@ -222,7 +234,10 @@ class Blob(Struct, frozen=True):
 
 
 class Blobs(Protocol):
-    """Bytes. Never whole in memory. A part of a blob is a blob as well, by the name that `slices` gives it."""
+    """Bytes. Never whole in memory. A part of a blob is a blob as well, by the name that `slices` gives it.
+
+    A finished blob survives the process. One that the machine's end has damaged is `NotFound`, never other bytes.
+    """
 
     def write(self) -> BlobWriter: ...
     def stream(self, name: str, *, chunk: int = 1 << 20) -> AsyncIterator[bytes]:
@@ -230,7 +245,10 @@ class Blobs(Protocol):
         ...
 
     def path(self, name: str) -> Path | None:
-        """Where it lies on this machine, if it does; a part has no place of its own."""
+        """Where it lies on this machine, if it does; a part has no place of its own.
+
+        Blocks where its bytes may be damaged: they are read first.
+        """
         ...
 
     async def adopt(self, chunks: AsyncIterator[bytes]) -> Blob:

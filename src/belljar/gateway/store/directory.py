@@ -18,11 +18,10 @@ from pathlib import Path
 from belljar.errors import NotFound
 from belljar.gateway.store import faults, slices
 from belljar.gateway.store.base import Blob, Records
+from belljar.gateway.store.trust import Trust
 
 HOP = 1 << 20
 """Bytes for which going to a thread is worth it."""
-BEHIND = 8 << 20
-"""Bytes of a blob after which the disk may begin: at the end, a third of the waiting is left."""
 HOUR = 3600.0
 RECENT = 300.0
 """Seconds within which every finished blob gets its record, by far."""
@@ -35,10 +34,14 @@ class DirectoryBlobs:
     A blob lies at ab/cdef…; what is still being written lies in `incoming`. The time of a blob's file is when it was
     last finished, and a blob is removed only some time after that: between being finished and being named by a record
     it looks unused.
+
+    A finished blob survives this process, and nobody waits for the disk. One that a power cut may have taken is read
+    whole before it is read at all: damaged, it is told to be so, and the same bytes take its place when they come.
     """
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, trust: Trust | None = None) -> None:
         self._root = root
+        self._trust = trust or Trust()
         self._incoming = root / "incoming"
         try:
             for directory in (root, self._incoming):
@@ -69,8 +72,34 @@ class DirectoryBlobs:
                 return
 
     def path(self, name: str) -> Path | None:
-        path = self._place(name)
-        return path if path is not None and path.exists() else None
+        place = self._place(name)
+        if place is None:
+            return None
+        if not self._is_trusted(place):
+            try:
+                os.close(self._checked(place))
+            except FileNotFoundError:
+                return None
+        return place
+
+    def settle(self, name: str) -> None:
+        """Have a blob on the disk, so that no power cut can take it. Blocks."""
+        place = self._place(name)
+        try:
+            if place is None or self._trust.is_settled(found := place.stat()):
+                return
+            file = self._checked(place)
+            try:
+                os.fsync(file)
+                self._trust.settle(file, found)
+            finally:
+                os.close(file)
+            for directory in (place.parent, self._root):
+                _sync(directory)
+        except FileNotFoundError:
+            pass  # whoever reads it will hear so
+        except OSError as error:
+            raise faults.of_system(error, self._root) from error
 
     async def remove_unused(self, records: Records, names: Iterable[str]) -> int:
         unused = await records.unused_blobs(sorted(set(map(slices.whole, names))))
@@ -91,23 +120,57 @@ class DirectoryBlobs:
         path = self._place(name)
         try:
             if path is not None:
-                return _Open(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+                return _Open(self._checked(path))
         except FileNotFoundError:
             pass
         except OSError as error:
             raise faults.of_system(error, self._root) from error
         raise NotFound(f"There is no content {name!r}: it was deleted.")
 
+    def _is_trusted(self, place: Path) -> bool:
+        try:
+            return self._trust.has(place.stat())
+        except FileNotFoundError:
+            return False
+
+    def _checked(self, place: Path) -> int:
+        """A blob, open for reading; its bytes are what its name says."""
+        file = os.open(place, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            found = os.fstat(file)
+            if not self._trust.has(found):
+                name = place.parent.name + place.name
+                if _digest(file) != name:
+                    raise NotFound(
+                        f"The content {name!r} is damaged, as a power cut can leave it ({found.st_size} bytes are "
+                        "there); send the file again."
+                    )
+                self._trust.give_back(file, found)
+        except BaseException:
+            os.close(file)
+            raise
+        return file
+
     def _keep(self, incoming: Path, name: str) -> None:
         """Give what came in its place; of what is there already, only the time is new."""
         place = self._root / name[:2] / name[2:]
         with self._locked():
-            if place.exists():
+            if self._renewed(place):
                 incoming.unlink()
             else:
-                place.parent.mkdir(mode=0o700, exist_ok=True)
-                incoming.rename(place)
-            os.utime(place)
+                self._trust.give(incoming)
+                _move(incoming, place)
+
+    def _renewed(self, place: Path) -> bool:
+        """Whether the blob is there, and trusted; then it is as if finished now."""
+        try:
+            found = place.stat()
+        except FileNotFoundError:
+            return False
+        if self._trust.has(found):
+            self._trust.renew(place, found)
+            return True
+        return False
 
     def _keep_all(self, contents: Sequence[bytes]) -> list[Blob]:
         """As an Incoming for each would, with one lock for all; what is there already is not written again."""
@@ -115,21 +178,20 @@ class DirectoryBlobs:
         written: dict[str, Path] = {}
         try:
             for blob, data in zip(made, contents, strict=True):
-                if blob.name not in written and self.path(blob.name) is None:
+                if blob.name not in written and not self._is_trusted(self._root / blob.name[:2] / blob.name[2:]):
                     written[blob.name] = self._written(data)
             with self._locked():
                 for blob, data in zip(made, contents, strict=True):
                     place = self._root / blob.name[:2] / blob.name[2:]
-                    if blob.name not in written and not place.exists():  # removed since we looked
-                        written[blob.name] = self._written(data)
-                    if blob.name in written:
-                        _moved(written[blob.name], place)
-                    else:
-                        os.utime(place)
-        except BaseException as error:
+                    if not self._renewed(place):
+                        if blob.name not in written:  # it was there, and was removed since we looked
+                            written[blob.name] = self._written(data)
+                        _move(written[blob.name], place)
+        except OSError as error:
+            raise faults.of_system(error, self._root) from error
+        finally:
             for path in written.values():
                 path.unlink(missing_ok=True)
-            raise faults.of_system(error, self._root) if isinstance(error, OSError) else error from error
         return made
 
     def _written(self, data: bytes) -> Path:
@@ -137,8 +199,7 @@ class DirectoryBlobs:
         file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
             _write(file, data)
-            if data:
-                os.fdatasync(file)
+            self._trust.give(file)
         except BaseException:
             path.unlink()
             raise
@@ -187,7 +248,6 @@ class Incoming:
         self._gathered: list[bytes] = []
         self._waiting = 0
         self._size = 0
-        self._begun = 0
         self._hash = hashlib.sha256()
         self._file: int | None = None
         self._over = False
@@ -222,10 +282,7 @@ class Incoming:
 
     def _finish(self, pieces: list[bytes]) -> Blob:
         with self._turn, self._explained():
-            file = self._put(pieces)
-            if self._size:
-                # Else a power cut could leave a name that stands for other bytes, and keep the right ones out for good.
-                os.fdatasync(file)
+            self._put(pieces)
             self._close()
             name = self._hash.hexdigest()
             self._keep(self._path, name)
@@ -241,7 +298,7 @@ class Incoming:
             except OSError:
                 pass  # what went wrong before is what the caller should hear; `sweep` tries again
 
-    def _put(self, pieces: list[bytes]) -> int:
+    def _put(self, pieces: list[bytes]) -> None:
         if self._over:
             raise ValueError("this blob is finished or given up")
         if self._file is None:
@@ -250,11 +307,6 @@ class Incoming:
             self._hash.update(piece)
             self._size += len(piece)
             _write(self._file, piece)
-        if self._size - self._begun >= BEHIND:
-            # Pages that are not on the disk yet are not dropped by this, but written.
-            os.posix_fadvise(self._file, self._begun, self._size - self._begun, os.POSIX_FADV_DONTNEED)
-            self._begun = self._size
-        return self._file
 
     def _close(self) -> None:
         if self._file is not None:
@@ -288,13 +340,27 @@ def _write(file: int, data: bytes) -> None:
         left = left[os.write(file, left) :]
 
 
-def _moved(incoming: Path, place: Path) -> None:
-    """Over what may be there already, which is the same."""
+def _digest(file: int) -> str:
+    made, at = hashlib.sha256(), 0
+    while data := os.pread(file, HOP, at):
+        made.update(data)
+        at += len(data)
+    return made.hexdigest()
+
+
+def _sync(directory: Path) -> None:
+    file = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)
+
+
+def _move(incoming: Path, place: Path) -> None:
+    """Over what may be there already, which is not trusted."""
     try:
         incoming.rename(place)
     except FileNotFoundError:
-        if not incoming.exists():  # the same content twice: the first took its place
-            return
         place.parent.mkdir(mode=0o700, exist_ok=True)
         incoming.rename(place)
 

@@ -16,7 +16,7 @@ def open_store(directory: Path) -> tuple[SqliteRecords, DirectoryBlobs]:
     """Open it, or make it where there is none; several processes may have it open."""
     prepare(directory)
     blobs = DirectoryBlobs(directory / "blobs")
-    return SqliteRecords(directory / "records.db"), blobs
+    return SqliteRecords(directory / "records.db", blobs.settle), blobs
 
 
 def prepare(directory: Path) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import secrets
 import sqlite3
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import TypeVar
@@ -63,8 +63,10 @@ _AT_ONCE = 500
 class SqliteRecords:
     """The port `Records` over the file at `path`, which is made when it is not there."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, settle: Callable[[str], None] = lambda _: None) -> None:
+        """`settle` has a blob on the disk before a row says that it is kept for good; it may block."""
         self._path = path
+        self._settle = settle
         writing = connect(path)
         try:
             migrate(writing, path)
@@ -203,17 +205,23 @@ class SqliteRecords:
         return await self._run("DELETE FROM containers WHERE id = ? AND owner = ?", id, owner) > 0
 
     async def put_container_file(self, record: ContainerFileRecord) -> ContainerFileRecord:
-        def work(connection: sqlite3.Connection) -> ContainerFileRecord | None:
-            if not _has(connection, "containers", record.container_id):
+        [kept] = await self.put_container_files(record.container_id, [record])
+        return kept
+
+    async def put_container_files(
+        self, container_id: str, records: Sequence[ContainerFileRecord]
+    ) -> list[ContainerFileRecord]:
+        def work(connection: sqlite3.Connection) -> list[ContainerFileRecord] | None:
+            if not _has(connection, "containers", container_id):
                 return None
-            connection.execute(CONTAINER_FILES.upsert, CONTAINER_FILES.write(record))
-            where = "WHERE container_id = ? AND path = ?"
-            kept = connection.execute(f"{CONTAINER_FILES.select} {where}", (record.container_id, record.path))
-            return CONTAINER_FILES.read(kept.fetchone())
+            connection.executemany(CONTAINER_FILES.upsert, map(CONTAINER_FILES.write, records))
+            where = f"{CONTAINER_FILES.select} WHERE container_id = ? AND path = ?"
+            found = [connection.execute(where, (container_id, record.path)).fetchone() for record in records]
+            return list(map(CONTAINER_FILES.read, found))
 
         kept = await self._writer.submit(work)
         if kept is None:
-            raise NotFound(f"Container with id {record.container_id!r} not found.")
+            raise NotFound(f"Container with id {container_id!r} not found.")
         return kept
 
     async def get_container_file(self, container_id: str, id: str) -> ContainerFileRecord | None:
@@ -225,12 +233,18 @@ class SqliteRecords:
     async def all_container_files(self, container_id: str) -> list[ContainerFileRecord]:
         return self._all(CONTAINER_FILES, "WHERE container_id = ? ORDER BY created_at, n", container_id)
 
+    async def delete_container_files(self, files: Sequence[ContainerFileRecord]) -> None:
+        statement = "DELETE FROM container_files WHERE id = ? AND container_id = ? AND blob = ?"
+        values = [(one.id, one.container_id, one.blob) for one in files]
+        await self._writer.submit(lambda connection: connection.executemany(statement, values))
+
     async def delete_container_file(self, container_id: str, id: str) -> bool:
         return await self._run("DELETE FROM container_files WHERE id = ? AND container_id = ?", id, container_id) > 0
 
     # Files
 
     async def put_file(self, record: FileRecord) -> None:
+        await asyncio.to_thread(self._settle, record.blob)
         await self._put(FILES, record)
 
     async def get_file(self, id: str, owner: str) -> FileRecord | None:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import io
 import mimetypes
 import os
 import secrets
 import stat
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from typing import Literal
 
 from belljar.errors import InvalidRequest, Lost, NotFound, TooLarge, WorkspaceSecurityError
@@ -52,7 +53,14 @@ Stamp = tuple[int, int, int, int]
 
 
 def guess_type(name: str) -> str:
-    return _TYPES.guess_type(f"x/{name}")[0] or "application/octet-stream"
+    _, dot, extensions = name.rpartition("/")[2].lstrip(".").partition(".")
+    return _type_of(extensions) if dot else "application/octet-stream"
+
+
+@functools.lru_cache(1024)
+def _type_of(extensions: str) -> str:
+    """Kept for a while: there are many files, and few kinds of them."""
+    return _TYPES.guess_type(f"x/x.{extensions}")[0] or "application/octet-stream"
 
 
 def clean_name(name: str) -> str:
@@ -64,12 +72,12 @@ def clean_name(name: str) -> str:
             f"name: {name!r} does not name a file under /mnt/data; use a relative path without '..'"
         )
     try:
-        os.fsencode(plain)
+        encoded = os.fsencode(plain)
     except UnicodeEncodeError:
         raise InvalidRequest(
             f"name: {name!r} has a lone surrogate, which no file name can hold", param="name"
         ) from None
-    if any(len(os.fsencode(part)) > 255 for part in parts) or len(os.fsencode(plain)) > 4000:
+    if len(encoded) > 255 and (len(encoded) > 4000 or max(map(len, encoded.split(b"/"))) > 255):
         raise InvalidRequest(
             f"name: {name[:80]!r}… is too long; 255 bytes a part and 4000 in all are the most", param="name"
         )
@@ -94,31 +102,47 @@ class Files:
 
     def write(self, name: str, content: Content) -> FileInfo:
         """Put a file in place, whole or not at all."""
-        name = clean_name(name)
-        parent, _, base = name.rpartition("/")
-        folder = self._make_directories(parent)
+        [info] = self.write_many([(name, content)])
+        return info
+
+    def write_many(self, files: Iterable[tuple[str, Content]]) -> list[FileInfo]:
+        """Put files in place in their order; the first that fails ends it, and those before it stay."""
+        written: list[FileInfo] = []
+        parent, folder = "", -1  # of the file before: many in a row are in the same
         try:
-            temporary = _TEMPORARY + secrets.token_hex(8)
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
-            try:
-                fd = os.open(temporary, flags, 0o644, dir_fd=folder)
-            except OSError as error:  # the folder is gone or closed meanwhile, or there is no room for a name
-                raise self._explained(error, name) from error
-            try:
-                with open(fd, "wb", buffering=0, closefd=False) as file:
-                    for chunk in _chunks(content):
-                        _write_all(file, chunk)
-                self._give(fd)
-                os.replace(temporary, base, src_dir_fd=folder, dst_dir_fd=folder)
-                found = os.fstat(fd)
-            except BaseException as error:
-                with contextlib.suppress(OSError):
-                    os.unlink(temporary, dir_fd=folder)
-                raise self._explained(error, name) from error
-            finally:
-                os.close(fd)
+            for given, content in files:
+                name = clean_name(given)
+                above, _, base = name.rpartition("/")
+                if above != parent or not _is_there(folder):
+                    if folder >= 0:
+                        os.close(folder)
+                        folder = -1
+                    parent, folder = above, self._make_directories(above, name)
+                written.append(self._put(folder, base, name, content))
         finally:
-            os.close(folder)
+            if folder >= 0:
+                os.close(folder)
+        return written
+
+    def _put(self, folder: int, base: str, name: str, content: Content) -> FileInfo:
+        temporary = _TEMPORARY + secrets.token_hex(8)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+        try:
+            fd = os.open(temporary, flags, 0o644, dir_fd=folder)
+        except OSError as error:  # the folder is gone or closed meanwhile, or there is no room for a name
+            raise self._explained(error, name) from error
+        try:
+            for chunk in _chunks(content):
+                _write_all(fd, chunk)
+            self._give(fd)
+            os.replace(temporary, base, src_dir_fd=folder, dst_dir_fd=folder)
+            found = os.fstat(fd)
+        except BaseException as error:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary, dir_fd=folder)
+            raise self._explained(error, name) from error
+        finally:
+            os.close(fd)
         self._known[name] = _stamp(found)
         return _info(name, found)
 
@@ -226,13 +250,16 @@ class Files:
                         if entry.is_dir(follow_symlinks=False):
                             folders.append(path)
                         elif entry.is_file(follow_symlinks=False) and not entry.name.startswith(_TEMPORARY):
-                            with contextlib.suppress(OSError):
-                                yield path, entry.stat(follow_symlinks=False)
+                            try:
+                                found = entry.stat(follow_symlinks=False)
+                            except OSError:
+                                continue
+                            yield path, found
             finally:
                 os.close(fd)
 
-    def _make_directories(self, path: str) -> int:
-        """The directory, made if need be; an open descriptor."""
+    def _make_directories(self, path: str, name: str) -> int:
+        """The directory of a file with this name, made if need be; an open descriptor."""
         here = self._open_top()
         for part in path.split("/") if path else ():
             try:
@@ -242,7 +269,7 @@ class Files:
                         os.chown(part, self._owner, self._owner, dir_fd=here, follow_symlinks=False)
                 below = linux.openat2(here, part, os.O_RDONLY | os.O_DIRECTORY, resolve=_BENEATH)
             except OSError as error:
-                raise self._explained(error, path) from error
+                raise self._explained(error, name) from error
             finally:
                 os.close(here)
             here = below
@@ -306,10 +333,15 @@ def _chunks(content: Content) -> Iterator[bytes]:
         yield from content
 
 
-def _write_all(file: io.FileIO, chunk: bytes) -> None:
+def _is_there(folder: int) -> bool:
+    """Whether a directory has a name: the code may have removed it, and nothing can be put into it then."""
+    return folder >= 0 and os.fstat(folder).st_nlink > 0
+
+
+def _write_all(fd: int, chunk: bytes) -> None:
     view = memoryview(chunk)
     while view:
-        view = view[file.write(view) or 0 :]
+        view = view[os.write(fd, view) :]
 
 
 def _stamp(found: os.stat_result) -> Stamp:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+import io
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
 from contextlib import aclosing
 
 from belljar.sandbox.base import MIB, Cell, Content, FileInfo
@@ -26,12 +27,18 @@ class LocalWorkspace:
     async def write(self, name: str, content: Content) -> FileInfo:
         return await asyncio.to_thread(self._files.write, name, content)
 
+    async def write_many(self, files: Iterable[tuple[str, Content]]) -> list[FileInfo]:
+        return await asyncio.to_thread(self._files.write_many, files)
+
     async def read(self, name: str, *, limit: int | None = None) -> bytes:
         return await asyncio.to_thread(self._files.read, name, limit=limit)
 
+    async def open(self, name: str) -> io.FileIO:
+        """A regular file, for reading: for whoever must tell its size before its bytes."""
+        return await asyncio.to_thread(self._files.open, name)
+
     async def stream(self, name: str, *, chunk: int = MIB) -> AsyncIterator[bytes]:
-        file = await asyncio.to_thread(self._files.open, name)
-        with file:
+        with await self.open(name) as file:
             while data := await asyncio.to_thread(file.read, chunk):
                 yield data
 
