@@ -28,7 +28,12 @@ class Lines:
         self._held.append(data)
         if self._whole or b"\n" not in data:
             return []
-        *lines, rest = b"".join(self._held).split(b"\n")
+        body = b"".join(self._held)
+        plain, rest = _plain(body) if not self._payload else ([], b"")
+        if plain:
+            self._held = [rest]
+            return plain
+        *lines, rest = body.split(b"\n")
         self._held = [rest]
         payloads = []
         payload = self._payload
@@ -58,6 +63,20 @@ class Lines:
             return data
         self._after_cr = data.endswith(b"\r")
         return data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+
+
+def _plain(body: bytes) -> tuple[list[bytes], bytes]:
+    """The payloads, and what is left, of events that are one data line each, as nearly all are; of others none.
+
+    Without a look at each line: a stream of tokens is mostly these.
+    """
+    end = body.rfind(b"\n\n")
+    if end < 0 or not body.startswith(b"data: "):
+        return [], b""
+    payloads = body[6:end].split(b"\n\ndata: ")
+    if body.count(b"\n", 0, end) != 2 * (len(payloads) - 1) or not all(payloads):
+        return [], b""
+    return payloads, body[end + 2 :]
 
 
 def _other(line: bytes) -> bytes:

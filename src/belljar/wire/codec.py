@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from itertools import groupby, islice
+
 import msgspec
 
 from belljar.wire.events import Event
@@ -17,14 +20,33 @@ def _carry(value: object) -> object:
     raise NotImplementedError(f"{type(value).__name__} has no JSON form")
 
 
-encode = msgspec.json.Encoder(enc_hook=_carry).encode
+_encoder = msgspec.json.Encoder(enc_hook=_carry)
+encode = _encoder.encode
 """Any of our values, as JSON bytes."""
+_RUN = 32
+"""Events that are encoded at once: more would gain nothing more, and keep the first of them waiting."""
 
 
 def sse(event: Event) -> bytes:
     """An event as one frame: its name, its JSON, LF only."""
     kind = type(event)
     return b"%b%b\n\n" % (_HEADS.get(kind) or _head(kind), encode(event))
+
+
+def frames(events: Sequence[Event]) -> Iterator[tuple[int, bytes]]:
+    """The frames of many events, several in a piece, with the number of the last in it.
+
+    Those of one kind in a row are encoded at once, and their lines set apart: JSON on one line holds no line end.
+    """
+    if len(events) == 1:  # as where the model is slower than we are
+        yield events[0].sequence_number, sse(events[0])
+        return
+    for kind, run in groupby(events, type):
+        head = _HEADS.get(kind) or _head(kind)
+        between = b"\n\n" + head
+        while some := list(islice(run, _RUN)):
+            lines = _encoder.encode_lines(some).split(b"\n")  # and an empty one at the end
+            yield some[-1].sequence_number, (head + between.join(lines))[: -len(head)]
 
 
 _HEADS: dict[type[Event], bytes] = {}

@@ -82,6 +82,15 @@ def test_what_waits_is_committed_together(bench: Bench) -> None:
     assert told == ["COMMIT", "BEGIN IMMEDIATE", "COMMIT"]
 
 
+def test_what_is_submitted_in_one_turn_of_a_loop_is_handed_in_together(bench: Bench) -> None:
+    async def write() -> list[int]:
+        return await asyncio.gather(*(bench.writer.submit(add(n)) for n in range(50)))
+
+    assert asyncio.run(write()) == list(range(50))
+    told = [statement for statement in bench.statements if not statement.startswith("INSERT")]
+    assert told == ["BEGIN IMMEDIATE", "COMMIT"]
+
+
 def test_a_loop_is_woken_once_a_batch(bench: Bench) -> None:
     woken = 0
 

@@ -57,6 +57,11 @@ def test_a_body_that_ends_with_the_connection(run: Run) -> None:
     assert run(exchange(b"HTTP/1.0 200 OK\r\n\r\n", keep=False))[::2] == (200, b"")
 
 
+def test_a_second_answer_is_no_part_of_the_first(run: Run) -> None:
+    one = b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\n"
+    assert run(exchange(one + b"abc" + one + b"def"))[::2] == (200, b"abc")
+
+
 def test_what_comes_before_the_answer_is_passed_over(run: Run) -> None:
     early = b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 103 Hints\r\nlink: x\r\n\r\n"
     status, headers, body = run(exchange(*early, b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"))

@@ -34,7 +34,7 @@ class ChatRoutes:
             with self._quotas.response(request.caller.owner):
                 if chat.request.stream:
                     chunks = Chunks(usage=chat.usage)
-                    await pour(request, run, chunks.feed, _trouble, ping=self._options.ping)
+                    await pour(request, run, lambda batch: map(chunks.feed, batch), _trouble, ping=self._options.ping)
                     return
                 response = await finished(request, run)
         except InvalidRequest as error:

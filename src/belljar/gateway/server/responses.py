@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
 
 from belljar.gateway.server import objects
@@ -14,7 +14,7 @@ from belljar.gateway.server.routing import Route
 from belljar.gateway.server.streaming import pour
 from belljar.gateway.server.tether import Tether
 from belljar.wire import reading
-from belljar.wire.codec import encode, sse
+from belljar.wire.codec import encode, frames, sse
 from belljar.wire.events import TERMINAL, ErrorDetail, ErrorEvent, Event
 from belljar.wire.faults import Fault
 from belljar.wire.requests import CreateResponse
@@ -93,10 +93,10 @@ class ResponseRoutes:
     async def _stream(self, request: Request, run: AsyncGenerator[list[Event], None]) -> None:
         number = -1
 
-        def frame(event: Event) -> bytes:
+        def frame(batch: list[Event]) -> Iterator[bytes]:
             nonlocal number
-            number = event.sequence_number
-            return sse(event)
+            for number, piece in frames(batch):  # noqa: B007 - `trouble` goes on from it
+                yield piece
 
         def trouble(fault: Fault) -> bytes:
             return sse(_error(fault, number + 1))
@@ -114,16 +114,17 @@ class ResponseRoutes:
     async def _follow(self, request: Request, id: str, after: int) -> None:
         number = after
 
-        def frame(data: bytes) -> bytes:
+        def frame(batch: list[bytes]) -> Iterator[bytes]:
             nonlocal number
-            number += 1
-            return data
+            for data in batch:
+                number += 1
+                yield data
 
         def trouble(fault: Fault) -> bytes:
             return sse(_error(fault, number + 1))
 
-        frames = self._engine.follow(id, request.caller, after)
-        await pour(request, frames, frame, trouble, ping=self._options.ping)
+        batches = self._engine.follow(id, request.caller, after)
+        await pour(request, batches, frame, trouble, ping=self._options.ping)
 
 
 async def finished(request: Request, run: AsyncGenerator[list[Event], None]) -> Response:

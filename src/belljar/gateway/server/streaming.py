@@ -60,12 +60,15 @@ class EventStream:
 async def pour(
     request: Request,
     batches: AsyncGenerator[list[T], None],
-    frame: Callable[[T], bytes],
+    frame: Callable[[list[T]], Iterable[bytes]],
     trouble: Callable[[Fault], bytes],
     *,
     ping: float,
 ) -> None:
-    """Answer with a stream. What is raised before its first list is raised here; later, `trouble` tells the client."""
+    """Answer with a stream. What is raised before its first list is raised here; later, `trouble` tells the client.
+
+    `frame` gives the frames of a list, each piece as it is asked for.
+    """
     stream = EventStream(request, ping)
     unsent = b""
     try:
@@ -74,7 +77,7 @@ async def pour(
                 async for batch in batches:
                     if not request.status:
                         await stream.open()
-                    for unsent in _together(map(frame, batch)):
+                    for unsent in _together(frame(batch)):
                         await stream.send(unsent)
                     unsent = b""
                 if not request.status:

@@ -37,8 +37,10 @@ class Writer:
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
         self._connection = connection
         self._path = path
-        self._queue: SimpleQueue[Job | None] = SimpleQueue()
+        self._queue: SimpleQueue[list[Job] | None] = SimpleQueue()
         self._gate = threading.Lock()
+        self._gathered: dict[asyncio.AbstractEventLoop, list[Job]] = {}
+        """What tasks submit in one turn of their loop is handed in at its end, and so wakes the thread once."""
         self._closing = False
         # A daemon, as a program that forgot to close should still end; what was answered is committed.
         self._thread = threading.Thread(target=self._run, name="store-writer", daemon=True)
@@ -51,14 +53,26 @@ class Writer:
         with self._gate:
             if self._closing:
                 raise OperatorError(f"{self._path}: the store is closed")
-            self._queue.put(Job(work, loop, future))
+            gathered = self._gathered.get(loop)
+            if gathered is None:
+                gathered = self._gathered[loop] = []
+                loop.call_soon(self._hand_in, loop)
+            gathered.append(Job(work, loop, future))
         return future
 
+    def _hand_in(self, loop: asyncio.AbstractEventLoop) -> None:
+        with self._gate:
+            if gathered := self._gathered.pop(loop, None):
+                self._queue.put(gathered)
+
     def close(self) -> None:
-        """Finish what was handed in, then end the thread and the connection. Blocks; again is harmless."""
+        """Finish what was submitted, then end the thread and the connection. Blocks; again is harmless."""
         with self._gate:
             if not self._closing:
                 self._closing = True
+                for gathered in self._gathered.values():
+                    self._queue.put(gathered)
+                self._gathered.clear()
                 self._queue.put(None)
         self._thread.join()
 
@@ -71,13 +85,13 @@ class Writer:
         self._connection.close()
 
     def _take(self) -> tuple[list[Job], bool]:
-        """Wait for a job and take all that are there; False with the last."""
+        """Wait for jobs and take all that are there; False with the last."""
         batch: list[Job] = []
-        job = self._queue.get()
+        jobs = self._queue.get()
         try:
-            while job is not None:
-                batch.append(job)
-                job = self._queue.get_nowait()
+            while jobs is not None:
+                batch += jobs
+                jobs = self._queue.get_nowait()
         except Empty:
             return batch, True
         return batch, False

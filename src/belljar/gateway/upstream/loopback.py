@@ -83,6 +83,9 @@ class _Connection(asyncio.Protocol):
     def __init__(self, loop: asyncio.AbstractEventLoop, idle: list[_Connection]) -> None:
         self._loop = loop
         self._idle = idle
+        self._body: list[bytes] = []
+        """What a read brought of it. The parser hands over chunk by chunk, and model servers make one of each token."""
+        self.on_body = self._body.append
         self._parser = httptools.HttpResponseParser(self)
         self._exchange: _Exchange | None = None
         self._reusable = False
@@ -118,9 +121,11 @@ class _Connection(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
+            self._hand_on()
             self.abort()
             exchange.fail(cut() if exchange.status else not_http())
             return
+        self._hand_on()
         if exchange.done:
             self._exchange = None
             if self._reusable and len(self._idle) < IDLE_CONNECTIONS and not self._transport.get_write_buffer_size():
@@ -141,6 +146,12 @@ class _Connection(asyncio.Protocol):
             exchange.wake()
         else:
             exchange.fail(cut() if exchange.begun else dropped())
+
+    def _hand_on(self) -> None:
+        if self._body:
+            if self._exchange:
+                self._exchange.take(b"".join(self._body))
+            self._body.clear()
 
     # -- the parser's side
 
@@ -165,11 +176,8 @@ class _Connection(asyncio.Protocol):
             "transfer-encoding" not in exchange.headers
         )
 
-    def on_body(self, body: bytes) -> None:
-        if self._exchange:
-            self._exchange.take(body)
-
     def on_message_complete(self) -> None:
+        self._hand_on()
         if self._exchange and self._exchange.status:
             self._exchange.done = True
             self._reusable = self._parser.should_keep_alive()
