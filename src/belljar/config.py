@@ -178,6 +178,24 @@ def _url(value: object) -> str:
     return text
 
 
+def _sandbox_url(value: object) -> str:
+    """The address of a sandbox server, which may be a socket of this machine."""
+    if isinstance(value, str) and re.fullmatch(r"unix:///[^?#]*[^?#/]", value.strip()):
+        return value.strip()
+    try:
+        return _url(value)
+    except Wrong as wrong:
+        wanted = "an address such as http://127.0.0.1:8080 or unix:///run/belljar/sandbox.sock"
+        raise Wrong(str(wrong) if wrong.hidden else wanted, hidden=wrong.hidden) from None
+
+
+def _token(value: object) -> str:
+    """What a header can hold."""
+    if not isinstance(value, str) or not re.fullmatch(r"[!-~]+", value):
+        raise Wrong("a text of ASCII characters without spaces", hidden=True)
+    return value
+
+
 def _origins(value: object) -> tuple[str, ...]:
     found = _names(value)
     if not all(re.fullmatch(r"https?://[^/?#@\s]+", one) for one in found):
@@ -196,7 +214,7 @@ def _headers(value: object) -> Mapping[str, str]:
 
 def _setting(default: Any, read: Reader, *, secret: bool = False, flag: str | None = None) -> Any:
     """A field that the file, the environment and flags may set; `flag` where the option is not called like it."""
-    return field(default=default, metadata={"read": read, "secret": secret, "flag": flag})
+    return field(default=default, repr=not secret, metadata={"read": read, "secret": secret, "flag": flag})
 
 
 def _cache_home(environment: Mapping[str, str]) -> Path:
@@ -294,14 +312,24 @@ class Settings:
     """Of a container that asks for no `memory_limit`."""
     container_minutes: int = _setting(20, _whole(1))
     """Idle minutes after which a container expires, where nothing else is asked for."""
-    sandbox_url: str | None = _setting(None, _or_none(_url))
-    """A sandbox server to run code on."""
+    sandbox_url: str | None = _setting(None, _or_none(_sandbox_url))
+    """A sandbox server to run code on: http://, https:// or unix:///path; without, code runs in this host's jail."""
+    sandbox_token: str | None = _setting(None, _or_none(_token), secret=True)
+    """What a sandbox server asks of its clients: the same on both sides."""
+    sandbox_host: str = _setting("127.0.0.1", _text, flag="--host")
+    """The address that a sandbox server listens on; anything but loopback needs a token."""
+    sandbox_port: int = _setting(8080, _whole(0, 65535), flag="--port")
+    """The port that a sandbox server listens on; 0 for any that is free."""
+    sandbox_socket: Path | None = field(default=None, metadata={"read": _or_none(_path), "flag": "--socket"})
+    """A unix socket that a sandbox server listens on, in place of an address."""
+    sandbox_open: bool = _setting(False, _switch, flag="--open")
+    """A sandbox server may listen to others without a token: the network keeps them out."""
     sandbox_template: str | None = _setting(None, _or_none(_text))
     """A Kubernetes SandboxTemplate to claim sandboxes from; not together with `sandbox_url`."""
     sandbox_namespace: str = _setting("default", _text)
     """The Kubernetes namespace to claim sandboxes in."""
     claim_timeout: float = _setting(30.0, _seconds)
-    """Seconds to wait for a claimed sandbox."""
+    """Seconds to wait for a claimed sandbox, or for a sandbox server that does not answer."""
 
     # Quotas of each key; `none` is no limit.
     quota_requests: int | None = _setting(None, _or_none(_whole(1)))
@@ -387,12 +415,12 @@ class Settings:
 
     def check_gateway(self) -> None:
         """What only a gateway needs of its settings: sandboxes of this version, a project, keys of its upstreams."""
-        for name, what in (("sandbox_url", "a sandbox server"), ("sandbox_template", "Kubernetes")):
-            if self.code_interpreter and (value := getattr(self, name)) is not None:
-                raise BadSettings(
-                    f"{name}: {value!r} cannot be used: sandboxes from {what} are not available in this version "
-                    f"({self.origins.get(name, 'set in code')}); leave it out, and code runs in this host's own jail"
-                )
+        if self.code_interpreter and self.sandbox_template is not None:
+            raise BadSettings(
+                f"sandbox_template: {self.sandbox_template!r} cannot be used: sandboxes from Kubernetes are not "
+                f"available in this version ({self.origins.get('sandbox_template', 'set in code')}); leave it out, and "
+                "code runs in this host's own jail"
+            )
         if self.project is not None and not self.project.is_dir():
             raise BadSettings(
                 f"project: {str(self.project)!r} is not a directory ({self.origins.get('project', 'set in code')}); "

@@ -273,10 +273,14 @@ class SandboxError(BelljarError):
 
 
 class NoneFree(SandboxError):
-    """The configured number of sandboxes is in use."""
+    """The configured number of sandboxes is in use; `most` is that number, where it is known."""
 
     code = "none_free"
     retryable = True
+
+    def __init__(self, message: str, *, most: int | None = None) -> None:
+        super().__init__(message)
+        self.most = most
 
 
 class Lost(SandboxError):

@@ -339,6 +339,31 @@ def test_all_files_as_one_archive(belljar: Command, house: House) -> None:
         assert set(archive.namelist()) == {"made.csv", "note.txt"}
 
 
+FIGURES = (
+    "```python\nimport matplotlib.pyplot as plt\nfor n in range(2):\n    plt.figure(); plt.plot([n, 1])\n"
+    "_ = open('figure-1.png', 'w').write('mine')\n```"
+)
+
+
+def test_figures_that_were_only_shown_are_saved_as_the_page_names_them(belljar: Command, house: House) -> None:
+    (belljar.directory / "out").mkdir()
+    (belljar.directory / "out" / "figure-2.png").write_text("there before")
+    ran = belljar("chat", FIGURES, "--yes", "--json", "--out", "out", "--url", house.base_url)
+    assert ran.returncode == 0
+    told = [json.loads(line) for line in ran.stdout.splitlines()]
+    names = [one["filename"] for one in told if one["output"] == "file"]
+    assert sorted(names) == ["figure-1.png", "figure-3.png", "figure-4.png"]
+    saved = {path.name: path.read_bytes()[:12] for path in (belljar.directory / "out").iterdir()}
+    assert saved.pop("figure-1.png") == b"mine"
+    assert saved.pop("figure-2.png") == b"there before"
+    assert [saved[name][:4] for name in ("figure-3.png", "figure-4.png")] == [b"\x89PNG"] * 2
+    assert len(saved) == 2
+    ran = belljar("chat", FIGURES, "--yes", "--zip", "all.zip", "--url", house.base_url)
+    assert ran.returncode == 0
+    with zipfile.ZipFile(belljar.directory / "all.zip") as archive:
+        assert sorted(archive.namelist()) == ["figure-1.png", "figure-2.png", "figure-3.png"]
+
+
 def test_yes_saves_without_asking_into_the_directory_named(belljar: Command, house: House) -> None:
     ran = belljar("chat", MAKES, "--yes", "--out", "results/new", "--url", house.base_url)
     assert ran.returncode == 0, ran.stderr

@@ -77,11 +77,6 @@ def test_sound_settings(belljar: Command, file: Path) -> None:
             "providers.code_interpreter.settings.sandbox_template are both set ({file}); leave one of them out",
         ),
         (
-            "sandbox_url: http://x",
-            "sandbox_url: 'http://x' cannot be used: sandboxes from a sandbox server are not available in this version "
-            "({file}); leave it out, and code runs in this host's own jail",
-        ),
-        (
             "providers:\n  code_interpreter:\n    settings: {sandbox_template: python}",
             "sandbox_template: 'python' cannot be used: sandboxes from Kubernetes are not available in this version "
             "(providers.code_interpreter.settings.sandbox_template in {file}); leave it out",
@@ -103,15 +98,26 @@ def test_settings_that_are_not(belljar: Command, file: Path, text: str, message:
 
 
 def test_settings_that_no_gateway_can_have_are_shown_and_said_to_be_wrong(belljar: Command, file: Path) -> None:
-    file.write_text("sandbox_url: http://x:8080")
+    file.write_text("sandbox_template: small")
     ran = belljar("config", "--config", str(file))
     assert ran.returncode == 3
-    assert "sandbox_url           http://x:8080" in ran.stdout
-    assert ran.stderr.startswith("belljar: error: sandbox_url: 'http://x:8080' cannot be used")
+    assert "sandbox_template      small" in ran.stdout
+    assert ran.stderr.startswith("belljar: error: sandbox_template: 'small' cannot be used")
     ran = belljar("config", "--json", "--config", str(file))
     told = json.loads(ran.stdout)
-    assert (ran.returncode, told["settings"]["sandbox_url"]) == (3, "http://x:8080")
-    assert told["problem"].startswith("sandbox_url: 'http://x:8080' cannot be used")
+    assert (ran.returncode, told["settings"]["sandbox_template"]) == (3, "small")
+    assert told["problem"].startswith("sandbox_template: 'small' cannot be used")
+
+
+def test_a_sandbox_server_is_shown_and_its_token_is_not(belljar: Command, file: Path) -> None:
+    settings = "{sandbox_url: 'http://x:8080', claim_timeout: 5s}"
+    file.write_text(f"sandbox_token: s3cret\nproviders:\n  code_interpreter:\n    settings: {settings}")
+    assert belljar("config", "--check", "--config", str(file)).stdout == f"sound: {file}\n"
+    ran = belljar("config", "--config", str(file))
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert "sandbox_url           http://x:8080" in ran.stdout
+    assert "sandbox_token         ********" in ran.stdout
+    assert "s3cret" not in ran.stdout
 
 
 def test_a_file_that_is_not_there(belljar: Command) -> None:

@@ -1,9 +1,15 @@
 """`belljar doctor`: the report, the proof, and the attacks as they are told."""
 
 import json
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from tests.cli.conftest import ELSEWHERE, Command
+
+from belljar.sandbox.local import cgroups
 
 STUB = """
 import sys, types
@@ -76,6 +82,38 @@ def test_attacks_that_are_held_off(belljar: Command) -> None:
     assert (ran.returncode, ran.stderr) == (0, "")
     assert "held    passwords: read /etc/shadow; no such file\n" in ran.stdout
     assert "2 attacks: 2 held off, 0 got through." in ran.stdout
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """For temporary files, by a name that leaves room for that of a socket."""
+    with tempfile.TemporaryDirectory() as place:
+        yield Path(place)
+
+
+def test_what_killed_attacks_left_is_swept_by_the_next(belljar: Command, place: Path) -> None:
+    belljar.environment["TMPDIR"] = str(place)
+    mine = place / "belljar-tripwire-mine"
+    mine.mkdir()
+    (place / "belljar-tripwire-1-1-linked").symlink_to(mine)
+
+    def attack() -> set[str]:
+        """Killed after its first try; what there is when it is."""
+        with belljar.start("doctor", "--attack", "--json") as process:
+            assert process.stdout is not None
+            assert json.loads(process.stdout.readline())["held"]
+            there = {path.name for path in place.iterdir()}
+            process.kill()
+        assert {path.name for path in place.iterdir()} == there
+        return there - {mine.name, "belljar-tripwire-1-1-linked"}
+
+    [first] = attack()
+    [second] = attack()
+    assert first != second
+    alive = place / f"belljar-tripwire-{os.getpid()}-{cgroups._started(os.getpid())}-abc"
+    alive.mkdir()
+    [third] = attack() - {alive.name}
+    assert third not in (first, second)
 
 
 def test_an_attack_that_gets_through(belljar: Command) -> None:

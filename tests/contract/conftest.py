@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import os
+import subprocess
+import sys
 import time
 import zipfile
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
@@ -21,6 +24,7 @@ from belljar.sandbox.base import Cell, Limits, Sandbox, SandboxSource, Spec, Wor
 from belljar.sandbox.local.source import LocalSource, Options
 from belljar.sandbox.outputs import Output, Run, fold
 from belljar.sandbox.packages import LayerPolicy
+from belljar.sandbox.remote import RemoteSource
 
 PATIENCE = 30.0
 """Seconds after which something that should have happened has not: the machine may be busy."""
@@ -28,14 +32,39 @@ PATIENCE = 30.0
 _RUNNER = pytest.StashKey[asyncio.Runner]()
 
 
-def local(home: Path) -> SandboxSource:
+def in_this_process(home: Path) -> SandboxSource:
     """Sandboxes of this host's own jail; requirements come from a directory of wheels."""
     (home / "wheels").mkdir(exist_ok=True)
     policy = LayerPolicy(find_links=(str(home / "wheels"),), offline=True)
     return LocalSource(Options(cache=home / "cache", warm=0, layers=policy))
 
 
-SOURCES: dict[str, Callable[[Path], SandboxSource]] = {"local": local}
+class Served(RemoteSource):
+    """Sandboxes of a sandbox server, a process of its own that ends with this."""
+
+    def __init__(self, home: Path) -> None:
+        (home / "wheels").mkdir(exist_ok=True)
+        place = home / "sandbox.sock"
+        variables = {
+            "BELLJAR_CACHE_DIR": str(home / "served"),
+            "BELLJAR_FIND_LINKS": str(home / "wheels"),
+            "BELLJAR_OFFLINE": "true",
+            "BELLJAR_WARM": "0",
+        }
+        command = [sys.executable, "-m", "belljar.cli", "sandbox", "--socket", str(place), "--log-level", "warning"]
+        self._server = subprocess.Popen(command, env={**os.environ, **variables}, stdout=subprocess.DEVNULL)
+        super().__init__(f"unix://{place}")
+
+    async def close(self) -> None:
+        await super().close()
+        self._server.terminate()
+        self._server.wait(PATIENCE)
+
+
+SOURCES: dict[str, Callable[[Path], SandboxSource]] = {"local": in_this_process, "remote": Served}
+
+only_local = pytest.mark.parametrize("source", ["local"], indirect=True)
+"""For a test that reaches into the jail itself."""
 
 
 class Box:
@@ -87,11 +116,32 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("source")
 
 
-@pytest.fixture(scope="session", params=list(SOURCES))
-def source(request: pytest.FixtureRequest, runner: asyncio.Runner, home: Path) -> Iterator[SandboxSource]:
-    made = SOURCES[request.param](home)
-    yield made
-    runner.run(made.close())
+@pytest.fixture(scope="session")
+def sources(runner: asyncio.Runner, home: Path) -> Iterator[Callable[[str], SandboxSource]]:
+    """Each is made when first asked for, and kept: tests come in any order, and starting one takes seconds."""
+    made: dict[str, SandboxSource] = {}
+
+    def find(name: str) -> SandboxSource:
+        if name not in made:
+            made[name] = SOURCES[name](home)
+        return made[name]
+
+    yield find
+    for one in made.values():
+        runner.run(one.close())
+
+
+@pytest.fixture(params=list(SOURCES))
+def source(request: pytest.FixtureRequest, sources: Callable[[str], SandboxSource]) -> SandboxSource:
+    return sources(request.param)
+
+
+@pytest.fixture
+def local(sources: Callable[[str], SandboxSource]) -> LocalSource:
+    """For what knows only the local source: the blocking face, and tests that reach into the jail."""
+    made = sources("local")
+    assert isinstance(made, LocalSource)
+    return made
 
 
 @pytest.fixture

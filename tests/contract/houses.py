@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from belljar.gateway.containers import Containers, Lease, Policy
 from belljar.gateway.interpreter import Interpreter, Ran
@@ -103,7 +104,7 @@ class House:
             for file in await self.containers.list_files(container, ALL)
         }
 
-    async def call(self, container: ContainerRecord, code: str, requirements: Sequence[str] = (), **more: float) -> Ran:
+    async def call(self, container: ContainerRecord, code: str, requirements: Sequence[str] = (), **more: Any) -> Ran:
         """The tool, run to its end."""
         *_, last = [output async for output in self.interpreter.run(container, code, requirements, **more)]
         assert isinstance(last, Ran)

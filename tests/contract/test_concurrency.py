@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from belljar import Sandbox
-from belljar.sandbox.base import Cell, Limits, SandboxSource, Spec
+from belljar.sandbox.base import Cell, Limits, Spec
 from belljar.sandbox.local.source import LocalSource, Options
 from belljar.sandbox.outputs import Result, fold
 
@@ -143,12 +143,11 @@ async def test_a_stuck_sandbox_does_not_hold_up_others(boxes: Boxes) -> None:
         assert (await bad).exit.status == "timed_out"
 
 
-def test_many_threads_with_blocking_sandboxes(source: SandboxSource) -> None:
-    assert isinstance(source, LocalSource)
+def test_many_threads_with_blocking_sandboxes(local: LocalSource) -> None:
     seen: dict[int, str] = {}
 
     def work(number: int) -> None:
-        with Sandbox(source=source) as box:
+        with Sandbox(source=local) as box:
             box.run(f"x = {number}")
             box.files.write("n", str(number))
             seen[number] = box.run("x, open('n').read()").text
@@ -161,15 +160,14 @@ def test_many_threads_with_blocking_sandboxes(source: SandboxSource) -> None:
     assert seen == {n: f"({n}, '{n}')" for n in range(40)}
 
 
-def test_closing_under_a_cell_of_another_thread(source: SandboxSource) -> None:
-    assert isinstance(source, LocalSource)
+def test_closing_under_a_cell_of_another_thread(local: LocalSource) -> None:
     reasons: list[object] = []
 
     def work(box: Sandbox) -> None:
         reasons.append(box.run("open('up', 'w')\nwhile True: print('x')").exit.reason)
 
     for _ in range(5):
-        with Sandbox(source=source) as box:
+        with Sandbox(source=local) as box:
             thread = threading.Thread(target=work, args=[box])
             thread.start()
             deadline = time.monotonic() + PATIENCE

@@ -370,6 +370,18 @@ def test_a_container_that_is_gone_is_made_anew(client: OpenAI, scene: Scene, of:
     assert "container_2" in json.dumps(asked(scene)[-1]) or "cntr_2" in json.dumps(asked(scene)[-1])
 
 
+@pytest.mark.parametrize("of", ["openai", "anthropic", "gemini"])
+def test_a_container_that_the_caller_deleted_is_told_of(client: OpenAI, scene: Scene, of: str) -> None:
+    scene.play(ran(of), ran(of, "2"), ran(of, "2"))
+    first = create(client, of, inline())
+    [cell] = [item for item in first.output if item.type == "code_interpreter_call"]
+    client.containers.delete(cell.container_id)
+    then = create(client, of, previous_response_id=first.id)
+    create(client, of, previous_response_id=then.id)
+    moved = ["variables and files of earlier code are gone" in json.dumps(body) for body in asked(scene)]
+    assert moved == [False, of != "gemini", False]
+
+
 def test_a_container_that_is_gone_when_a_file_is_to_be_put_in(client: OpenAI, scene: Scene) -> None:
     scene.play(ran("openai"), ran("openai", "2"))
     first = create(client, "openai")

@@ -23,13 +23,6 @@ from belljar.sandbox.outputs import Exit, Stdout
 from .conftest import until, wheel
 
 
-@pytest.fixture
-def local(source: SandboxSource) -> LocalSource:
-    """The blocking face knows only the local source."""
-    assert isinstance(source, LocalSource)
-    return source
-
-
 def test_the_blocking_face(local: LocalSource, home: Path) -> None:
     with Sandbox(memory="1g", packages="data", source=local) as box:
         box.run("x = 41")

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from belljar.errors import BelljarError, InvalidRequest
-from belljar.sandbox.base import SandboxSource, Spec
+from belljar.sandbox.base import Spec
 from belljar.sandbox.local.source import LocalSource
 
-from .conftest import PATIENCE, Box, Boxes, appears, wheel
+from .conftest import PATIENCE, Box, Boxes, appears, only_local, wheel
 
 PATH = "import sys; sys.path"
 
@@ -134,11 +134,11 @@ class Held:
 
 
 @pytest.fixture
-def held(source: SandboxSource, monkeypatch: pytest.MonkeyPatch) -> Held:
-    assert isinstance(source, LocalSource)
-    return Held(source, monkeypatch)
+def held(local: LocalSource, monkeypatch: pytest.MonkeyPatch) -> Held:
+    return Held(local, monkeypatch)
 
 
+@only_local
 async def test_others_go_on_while_it_is_fetched(held: Held, boxes: Boxes, home: Path) -> None:
     wheel(home / "wheels", "slowly", "")
     async with boxes() as one, boxes() as other:
@@ -150,6 +150,7 @@ async def test_others_go_on_while_it_is_fetched(held: Held, boxes: Boxes, home: 
         assert (await one.run("import slowly")).ok
 
 
+@only_local
 async def test_an_install_that_is_given_up_changes_nothing(held: Held, boxes: Boxes, home: Path) -> None:
     wheel(home / "wheels", "given", "")
     async with boxes() as box:

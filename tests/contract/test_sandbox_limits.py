@@ -321,6 +321,7 @@ async def test_the_environment_has_nothing_of_the_hosts(box: Box, monkeypatch: p
         "LANG",
         "MPLCONFIGDIR",
         "PYTHONDONTWRITEBYTECODE",
+        "OUTPUT_DIR",
         "LD_LIBRARY_PATH",
     }
     assert (seen["HOME"], seen["USER"]) == ("/tmp", "user")

@@ -1,7 +1,7 @@
 """Every python and bash block of the README and the docs runs as it stands, as a user would run it.
 
 A block that cannot run says why in a comment before it: `<!-- not run: needs a key -->`. A block that calls the
-gateway at its usual address calls one that was started for it.
+gateway or a sandbox server at its usual address calls one that was started for it.
 """
 
 import json
@@ -10,13 +10,14 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-ADDRESS = "http://127.0.0.1:8787"
+ADDRESSES = {"http://127.0.0.1:8787": "gateway", "http://127.0.0.1:8080": "sandbox_server"}
 BLOCK = re.compile(
     r"(?P<skip><!-- not run: [^\n]+ -->\n+)?^```(?P<language>python|bash)\n(?P<code>.*?)^```$", re.M | re.S
 )
@@ -36,9 +37,21 @@ BLOCKS = [pytest.param(language, code, id=name) for page in PAGES for name, lang
 @pytest.fixture(scope="module")
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of `belljar serve`, on a port of its own."""
-    state = str(tmp_path_factory.mktemp("state"))
-    command = [sys.executable, "-m", "belljar.cli", "serve", "--port", "0", "--json", "--no-discover"]
-    with subprocess.Popen([*command, "--state-dir", state], stdout=subprocess.PIPE, text=True) as process:
+    with served("serve", "--no-discover", "--state-dir", str(tmp_path_factory.mktemp("state"))) as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def sandbox_server() -> Iterator[str]:
+    """The address of `belljar sandbox`, on a port of its own."""
+    with served("sandbox") as url:
+        yield url
+
+
+@contextmanager
+def served(*arguments: str) -> Iterator[str]:
+    command = [sys.executable, "-m", "belljar.cli", *arguments, "--port", "0", "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
             yield json.loads(process.stdout.readline())["url"]
@@ -48,8 +61,9 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.mark.parametrize(("language", "code"), BLOCKS)
 def test_block(language: str, code: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    if ADDRESS in code:
-        code = code.replace(ADDRESS, request.getfixturevalue("gateway"))
+    for address, server in ADDRESSES.items():
+        if address in code:
+            code = code.replace(address, request.getfixturevalue(server))
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
     command = [sys.executable, "-c", code] if language == "python" else ["bash", "-euo", "pipefail", "-c", code]
     ran = subprocess.run(

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 
 from belljar import __version__
-from belljar.cli import chat, config, doctor, keys, models, packages, run, serve
+from belljar.cli import chat, config, doctor, keys, models, packages, run, sandbox, serve
 from belljar.errors import BelljarError, CallerError, WorkspaceError
 
 _EXAMPLES = """\
@@ -63,7 +63,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"belljar {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
-    for command in (serve, run, chat, models, keys, config, doctor, packages):
+    for command in (serve, sandbox, run, chat, models, keys, config, doctor, packages):
         command.configure(commands)
     return parser
 

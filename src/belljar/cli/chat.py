@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -133,9 +135,10 @@ def _save(answered: CodeExecutionResponse, teller: Teller, args: argparse.Namesp
     files: Sequence[CodeExecutionOutputFile] = answered.output_files
     if not files:
         return True
+    place = args.out or Path()
+    files = _named(files, None if args.zip else place)
     if args.zip:
         files = [zipped(files, args.zip)]
-    place = args.out or Path()
     try:
         place.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -159,6 +162,21 @@ def _save(answered: CodeExecutionResponse, teller: Teller, args: argparse.Namesp
             well = False
         teller.file(one.file, path)
     return well
+
+
+def _named(files: Sequence[CodeExecutionOutputFile], place: Path | None) -> list[CodeExecutionOutputFile]:
+    """Figures that were only shown have ids for names: they get the page's, and never that of a file in `place`."""
+    taken = {file.filename for file in files}
+    found: list[CodeExecutionOutputFile] = []
+    number = 0
+    for file in files:
+        name = file.filename
+        if file.file_id and name.startswith(file.file_id):
+            while name in taken or (place is not None and os.path.lexists(place / name)):
+                number += 1
+                name = f"figure-{number}{os.path.splitext(file.filename)[1]}"
+        found.append(replace(file, filename=name))
+    return found
 
 
 def _decider(args: argparse.Namespace, project: Project, teller: Teller) -> Ask:

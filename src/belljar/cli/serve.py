@@ -29,6 +29,7 @@ examples:
   belljar serve --port 9000 --upstream vllm=http://127.0.0.1:8000/v1
   belljar serve --project .            # the page may attach files from here, and save files here after asking
   belljar serve --host 0.0.0.0        # beyond this machine: make a key first, belljar keys add NAME
+  belljar serve --sandbox-url http://127.0.0.1:8080    # code runs where `belljar sandbox` does
   belljar serve --config /etc/belljar.yaml --log-format json
 
 Then, with any client of OpenAI's API:
@@ -65,6 +66,7 @@ def configure(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
     given.add_state(parser)
     parser.add_argument("--timeout", metavar="S", help="seconds of one cell, or none (60)")
     parser.add_argument("--isolation", metavar="KIND", help="a sandbox for each: per_container (default) or per_call")
+    parser.add_argument("--sandbox-url", metavar="URL", help="run code on this sandbox server (see: belljar sandbox)")
     parser.add_argument("--max-sandboxes", metavar="N", help="sandboxes alive at once (256)")
     parser.add_argument("--warm", metavar="N", help="sandboxes kept ready (2)")
     parser.add_argument("--no-page", dest="page", action="store_const", const=False, help="serve no page at /")
@@ -81,15 +83,15 @@ def configure(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
 
 
 _FLAGS = (
-    "host", "port", "upstreams", "discover", "state_dir", "timeout", "isolation", "max_sandboxes", "warm", "page",
-    "project", "log_level", "log_format",
+    "host", "port", "upstreams", "discover", "state_dir", "timeout", "isolation", "sandbox_url", "max_sandboxes",
+    "warm", "page", "project", "log_level", "log_format",
 )  # fmt: skip
 
 
 def main(args: argparse.Namespace) -> int:
     settings = given.load_settings({name: getattr(args, name) for name in _FLAGS}, file=args.config)
     settings.check_gateway()
-    if settings.code_interpreter:
+    if settings.code_interpreter and settings.sandbox_url is None:
         from belljar.sandbox.local.probe import check_platform
 
         check_platform()

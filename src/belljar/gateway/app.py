@@ -5,28 +5,27 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
 import secrets
-import signal
 import socket
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
-from dataclasses import dataclass, replace
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal, Self, cast
+from typing import Literal, Self, cast
 
 import uvicorn
 
 from belljar.config import Settings, Upstream
 from belljar.dialects.deltas import Model
-from belljar.errors import BadSettings, CannotConfine, InvalidRequest, Refused
+from belljar.errors import BadSettings, InvalidRequest
 from belljar.gateway.containers import Containers, Policy
 from belljar.gateway.engine.conversations import Conversations
 from belljar.gateway.engine.loop import Options as EngineOptions
 from belljar.gateway.engine.loop import Rooms
 from belljar.gateway.engine.sealing import Sealer
 from belljar.gateway.engine.service import Engine
+from belljar.gateway.ground import find_ground
 from belljar.gateway.interpreter import Interpreter
 from belljar.gateway.server import run
 from belljar.gateway.server.app import GatewayApp
@@ -44,15 +43,7 @@ from belljar.gateway.upstream import builtin, itself
 from belljar.gateway.upstream.discovery import discover
 from belljar.gateway.upstream.models import Models
 from belljar.gateway.upstream.transport import Transport
-from belljar.sandbox.asking import make_spec
-from belljar.sandbox.base import Sandbox, Spec
-from belljar.sandbox.default import options as source_options
-from belljar.sandbox.local import diagnosis
-from belljar.sandbox.local.probe import Report, probe
-
-if TYPE_CHECKING:
-    from belljar.sandbox.local.source import LocalSource
-    from belljar.sandbox.packages import Installed
+from belljar.listening import is_loopback, reachable, stopped_by_signals
 
 _SWEEP = 30.0
 """Seconds between two looks for containers that expired."""
@@ -127,14 +118,13 @@ class Gateway:
         records, blobs = open_store(settings.state_dir)
         stack.push_async_callback(records.close)
         keys = None if self._private else await self._keyring(records)
-        self._report = await self._examine()
-        source = self._make_source()
-        stack.push_async_callback(source.close)
+        ground = self._ground = await find_ground(settings)
+        stack.push_async_callback(ground.source.close)
         # The jail starts and imports the data stack, which takes seconds, while requests already come in.
-        self._preparing = asyncio.create_task(asyncio.to_thread(source.prepare, Spec()))
-        stack.push_async_callback(_settle, self._preparing)
+        self._preparing = asyncio.create_task(ground.get_ready())
+        stack.push_async_callback(_cancel, self._preparing)
         policy = _policy(settings)
-        containers = Containers(records, blobs, source, policy)
+        containers = Containers(records, blobs, ground.source, policy)
         stack.push_async_callback(containers.close)
         me = secrets.token_hex(8)
         self._upstreams = tuple(itself.marked(one, me) for one in (*self._configured(), *await self._discover()))
@@ -145,13 +135,13 @@ class Gateway:
         metrics = Metrics()
         metrics.sandboxes.ask("busy", how=lambda: containers.count_sandboxes()[0])
         metrics.sandboxes.ask("idle", how=lambda: containers.count_sandboxes()[1])
-        metrics.sandboxes.ask("warm", how=lambda: source.spare)
+        metrics.sandboxes.ask("warm", how=ground.spare)
         self._engine = Engine(
             Rooms(
                 records=records,
                 blobs=blobs,
                 containers=containers,
-                interpreter=Interpreter(containers, policy, lambda: source.packages),
+                interpreter=Interpreter(containers, policy, ground.packages),
                 models=self._models,
                 sealer=Sealer(records),
                 options=_engine_options(settings),
@@ -180,7 +170,7 @@ class Gateway:
         """None where nobody else can reach us and there has never been a key: the last one revoked opens no door."""
         made = await records.keys()
         good = sum(key.revoked_at is None for key in made)
-        if not good and not itself.is_loopback(self._settings.host):
+        if not good and not is_loopback(self._settings.host):
             raise InvalidRequest(
                 f"host: {self._settings.host} is open to others, and there is no key. Make one: belljar keys add NAME; "
                 "or listen to this machine only: --host 127.0.0.1",
@@ -188,15 +178,6 @@ class Gateway:
             )
         self._good_keys = good if made else None
         return Keyring(records) if made else None
-
-    async def _examine(self) -> Report | None:
-        """What this host enforces; `CannotConfine` with the remedy if that is not enough."""
-        if not self._settings.code_interpreter:
-            return None
-        report = await asyncio.to_thread(probe)
-        if report.missing:
-            raise CannotConfine(diagnosis.complaint(report))
-        return report
 
     def _configured(self) -> tuple[Upstream, ...]:
         for one in self._settings.upstreams:
@@ -220,15 +201,6 @@ class Gateway:
     def _leads_back(self, upstream: Upstream) -> bool:
         return not self._private and itself.leads_back(upstream.base_url, self._settings.host, self._settings.port)
 
-    def _make_source(self) -> LocalSource | _Off:
-        settings = self._settings
-        if not settings.code_interpreter:
-            return _Off()
-        wanted = source_options(settings)
-        from belljar.sandbox.local.source import LocalSource
-
-        return LocalSource(replace(wanted, warm_spec=make_spec(memory=settings.container_memory)))
-
     def _every(self, seconds: float, act: Callable[[], Awaitable[object]]) -> None:
         """Until the gateway ends; a failure is logged, and the next time is another try."""
 
@@ -246,11 +218,14 @@ class Gateway:
 
     @property
     def isolation(self) -> str:
-        """What keeps code apart on this host."""
-        return _isolation(self._report)
+        """What keeps code apart."""
+        return self._ground.isolation()
 
     async def problems(self) -> list[str]:
         """Why no request should come here now."""
+        problem = await self._ground.problem()
+        if problem is not None:
+            return [problem]
         if not self._preparing.done():
             return ["the sandbox is starting"]
         error = self._preparing.exception()
@@ -262,11 +237,12 @@ class Gateway:
         server = _Server(
             run.config(self.app, settings.host, settings.port, largest_body=settings.largest_body, drain=settings.drain)
         )
-        with _signals(server.stop):
+        with stopped_by_signals(server.stop):
             serving = asyncio.create_task(server.serve(sockets=[door]))
             try:
                 await asyncio.wait({serving, server.listening}, return_when=asyncio.FIRST_COMPLETED)
                 if not serving.done():
+                    await self._wait_for_ground(serving)
                     announce(await self._started(door))
                     await asyncio.wait({serving, self._preparing}, return_when=asyncio.FIRST_COMPLETED)
                     if self._preparing.done():
@@ -277,6 +253,14 @@ class Gateway:
                 await serving
                 await self._engine.close(server.time_left)
 
+    async def _wait_for_ground(self, serving: asyncio.Task[None]) -> None:
+        """As long as that is worth it: what it refuses need not be announced first."""
+        if self._ground.greeting:
+            ends = {serving, self._preparing}
+            await asyncio.wait(ends, timeout=self._ground.greeting, return_when=asyncio.FIRST_COMPLETED)
+            if self._preparing.done():
+                self._preparing.result()
+
     async def _started(self, door: socket.socket) -> Started:
         settings = self._settings
         models: dict[str, list[str]] = {name: [] for name in (builtin.NAME, *(one.name for one in self._upstreams))}
@@ -284,7 +268,7 @@ class Gateway:
             async with asyncio.timeout(_LISTS):
                 for info in await self._models.list():
                     models[info.owned_by].append(info.id)
-        url = f"http://{_shown(settings.host)}:{door.getsockname()[1]}"
+        url = f"http://{reachable(settings.host)}:{door.getsockname()[1]}"
         return Started(
             url=url,
             page=f"{url}/" if settings.page else None,
@@ -322,77 +306,17 @@ class _Server(uvicorn.Server):
         return max(0.0, (self._stop_by or 0.0) - time.monotonic())
 
 
-@contextlib.contextmanager
-def _signals(stop: Callable[[], None]) -> Iterator[None]:
-    """The first asks to stop, the second does not wait: what is left of the jail then ends itself, as after a kill."""
-    loop = asyncio.get_running_loop()
-    asked = False
-
-    def on_signal() -> None:
-        nonlocal asked
-        if asked:
-            os._exit(130)
-        asked = True
-        stop()
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, on_signal)
-    try:
-        yield
-    finally:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.remove_signal_handler(number)
-
-
-async def _settle(task: asyncio.Task[None]) -> None:
-    """Wait until it is over, however it ended."""
+async def _cancel(task: asyncio.Task[None]) -> None:
+    """End it, and wait until it is over, however that comes."""
+    task.cancel()
     await asyncio.wait({task})
     if not task.cancelled():
         task.exception()
 
 
-async def _cancel(task: asyncio.Task[None]) -> None:
-    task.cancel()
-    await _settle(task)
-
-
 async def _clean(records: Records, blobs: Blobs) -> None:
     await records.expire_files(int(time.time()))
     await blobs.sweep(records)
-
-
-class _Off:
-    """The source of a gateway without the code interpreter."""
-
-    packages: tuple[Installed, ...] = ()
-    spare = 0
-
-    def acquire(self, spec: Spec) -> AbstractAsyncContextManager[Sandbox]:
-        raise Refused("the code interpreter is switched off here (code_interpreter = false)")
-
-    def prepare(self, spec: Spec) -> None: ...
-
-    async def close(self) -> None: ...
-
-
-# -- the door ----------------------------------------------------------------------------------------------------------
-
-
-def _shown(host: str) -> str:
-    """The host of an address to click on."""
-    if host in ("0.0.0.0", "::"):
-        return socket.gethostname()
-    return f"[{host}]" if ":" in host else host
-
-
-def _isolation(report: Report | None) -> str:
-    if report is None:
-        return "none needed: the code interpreter is off"
-    weak = [rung.limit for rung in report.rungs if not rung.hard]
-    absent = [check.name for check in report.checks if not check.ok]
-    notes = [f"not kept by the kernel: {', '.join(weak)}"] * bool(weak)
-    notes += [f"without {', '.join(absent)}"] * bool(absent)
-    return "; ".join([report.level, *notes])
 
 
 # -- settings to each room's own ---------------------------------------------------------------------------------------

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from ipaddress import ip_address
 from urllib.parse import urlsplit
+
+from belljar.listening import is_loopback
 
 _BEYOND_THE_SCHEME = len("https://")
 
@@ -17,9 +18,4 @@ def origin_of(url: str) -> str:
 def on_this_machine(url: str) -> bool:
     """Whether nothing lies between us and this address, so that plain HTTP will do."""
     parts = urlsplit(url)
-    if parts.scheme != "http":
-        return False
-    try:
-        return parts.hostname == "localhost" or ip_address(parts.hostname or "").is_loopback
-    except ValueError:
-        return False
+    return parts.scheme == "http" and is_loopback(parts.hostname or "")

@@ -352,6 +352,15 @@ def _rungs(facts: Facts) -> tuple[Rung, ...]:
     )
 
 
+def summary(report: Report) -> str:
+    """What keeps code apart on this host, in a line."""
+    weak = [rung.limit for rung in report.rungs if not rung.hard]
+    absent = [check.name for check in report.checks if not check.ok]
+    notes = [f"not kept by the kernel: {', '.join(weak)}"] * bool(weak)
+    notes += [f"without {', '.join(absent)}"] * bool(absent)
+    return "; ".join([report.level, *notes])
+
+
 def complaint(report: Report) -> str:
     """What is missing and how to mend it, in as few lines as that takes; empty when nothing is."""
     found = report.causes

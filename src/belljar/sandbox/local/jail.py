@@ -43,6 +43,7 @@ GUEST_VARIABLES = {
     "LANG": "C.UTF-8",
     "MPLCONFIGDIR": "/tmp/matplotlib",
     "PYTHONDONTWRITEBYTECODE": "1",
+    "OUTPUT_DIR": "/mnt/data",  # where code that is written for sandbox pods puts its files
 }
 
 

@@ -9,6 +9,7 @@ import itertools
 import resource
 import threading
 from collections.abc import AsyncIterator, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -47,6 +48,16 @@ class Options:
     """Environment for fetching packages: index, proxy and certificate settings."""
 
 
+@dataclass(slots=True)
+class Coming:
+    """A sandbox that is being made ahead."""
+
+    spec: Spec | None = None
+    """What the one who waits for it has asked for; None while nobody does."""
+    box: Future[Box | None] = field(default_factory=Future)
+    """For that one: the sandbox, or None where it could not be made."""
+
+
 class LocalSource:
     """Gives sandboxes of one jail, which it starts when first asked. Usable from threads and from asyncio alike."""
 
@@ -59,6 +70,9 @@ class LocalSource:
         self._stores: dict[str, LayerStore] = {}
         self._packages: tuple[Installed, ...] = ()
         self._alive = 0
+        self._making = 0
+        self._calm = threading.Condition(self._lock)
+        self._coming: Coming | None = None
         self._uids = itertools.count()
         self._made = itertools.count()
         self._pool: collections.deque[Box] = collections.deque()
@@ -75,12 +89,15 @@ class LocalSource:
         """A sandbox for as long as the context lasts."""
         with self._place():
             claimed = self._claim(spec)
+            if claimed is None and (coming := self._expect(spec)):
+                claimed = await self._arrival(coming)
             if claimed is None and not self.is_ready(spec):
                 await asyncio.to_thread(self.prepare, spec)
             box = claimed or self._new(spec)
             try:
                 if claimed is None:
-                    await drive.finish_async(box, box.create())
+                    with self._first():
+                        await drive.finish_async(box, box.create())
                 yield LocalSandbox(box)
             finally:
                 await drive.finish_async(box, box.close())
@@ -92,12 +109,15 @@ class LocalSource:
         """The same for blocking callers."""
         with self._place():
             claimed = self._claim(spec)
+            if claimed is None and (coming := self._expect(spec)):
+                claimed = coming.box.result()
             if claimed is None:
                 self.prepare(spec)
             box = claimed or self._new(spec)
             try:
                 if claimed is None:
-                    drive.finish(box, box.create())
+                    with self._first():
+                        drive.finish(box, box.create())
                 yield box
             finally:
                 drive.finish(box, box.close())
@@ -217,13 +237,20 @@ class LocalSource:
         with self._lock:
             if self._alive >= self._options.most:
                 most = self._options.most
-                raise NoneFree(f"all {most} sandboxes are in use; close one, wait, or raise the limit (max_sandboxes)")
+                raise NoneFree(
+                    f"all {most} sandboxes are in use; close one, wait, or raise the limit (max_sandboxes)", most=most
+                )
             self._alive += 1
         try:
             yield
         finally:
             with self._lock:
                 self._alive -= 1
+
+    @property
+    def in_use(self) -> int:
+        """Sandboxes that are somebody's, or are being made for somebody."""
+        return self._alive
 
     @property
     def spare(self) -> int:
@@ -245,32 +272,81 @@ class LocalSource:
             with contextlib.suppress(BelljarError, OSError):
                 drive.finish(box, box.close())
 
+    def _expect(self, spec: Spec) -> Coming | None:
+        """The sandbox that is being made ahead, if it will do and nobody else has asked for it."""
+        with self._lock:
+            coming = self._coming
+            if coming is None or coming.spec is not None or _shape(spec) != _shape(self._options.warm_spec):
+                return None
+            coming.spec = spec
+            return coming
+
+    async def _arrival(self, coming: Coming) -> Box | None:
+        try:
+            return await asyncio.wrap_future(coming.box)
+        except asyncio.CancelledError:
+            coming.box.add_done_callback(self._keep)  # it may have come in the same moment
+            raise
+
+    def _keep(self, box: Future[Box | None]) -> None:
+        if not box.cancelled() and (made := box.result()) is not None:
+            self._pool.append(made)
+
+    @contextmanager
+    def _first(self) -> Iterator[None]:
+        """While somebody waits for a sandbox, none is made for later."""
+        with self._lock:
+            self._making += 1
+        try:
+            yield
+        finally:
+            with self._calm:
+                self._making -= 1
+                self._calm.notify_all()
+
     def _keep_warm(self) -> None:
-        while True:
+        while not self._closed:
             self._pool_wanted.clear()
-            if self._closed:
-                return
-            while len(self._pool) < self._options.warm and not self._closed:
-                try:
+            try:
+                while len(self._pool) < self._options.warm and not self._closed:
                     self._add_warm()
-                except (BelljarError, OSError):
-                    break  # whoever asks next makes one the slow way and is told why that fails
+            except (BelljarError, OSError):
+                pass  # whoever asks next makes one the slow way and is told why that fails
             self._pool_wanted.wait()
             self._stopping.wait(_REFILL)
 
     def _add_warm(self) -> None:
-        box, renewed = self._new(self._options.warm_spec), self._renewed
+        with self._calm:
+            self._calm.wait_for(lambda: not self._making or self._closed)
+            coming, renewed = Coming(), self._renewed
+            self._coming = coming
+        made: Box | None = None
         try:
-            drive.finish(box, box.create())
-            drive.finish(box, box.prime())
-            with self._lock:
-                if renewed == self._renewed:
-                    self._pool.append(box)
-                    return
-        except BaseException:
+            box = self._new(self._options.warm_spec)
+            try:
+                drive.finish(box, box.create())
+                if coming.spec is None:  # somebody who waits for it has a cell to run at once
+                    drive.finish(box, box.prime())
+            except BaseException:
+                drive.finish(box, box.close())
+                raise
+            made = box
+        finally:
+            self._arrived(coming, made, renewed)
+
+    def _arrived(self, coming: Coming, box: Box | None, renewed: int) -> None:
+        """Give it to whoever expects it, or keep it; one of an older zygote is not kept."""
+        with self._lock:
+            self._coming = None
+            if coming.spec is None and box is not None and renewed == self._renewed:
+                self._pool.append(box)
+                return
+        if coming.spec is not None and coming.box.set_running_or_notify_cancel():
+            if box is not None:
+                box.spec = coming.spec
+            coming.box.set_result(box)
+        elif box is not None:
             drive.finish(box, box.close())
-            raise
-        drive.finish(box, box.close())
 
     def next_uid(self) -> int:
         """A user of its own for each sandbox, or root of the jail's own user namespace, which is us outside."""
@@ -286,6 +362,8 @@ class LocalSource:
             self._closed = True
             self._stopping.set()
             self._pool_wanted.set()
+            with self._calm:
+                self._calm.notify_all()
             self._drop_jail()
 
     def _drop_jail(self) -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import os
+import re
 import secrets
 import select
+import shutil
 import socket
 import subprocess
 import tempfile
@@ -17,13 +19,15 @@ from typing import Self
 
 from belljar.errors import BelljarError
 from belljar.sandbox.base import Cell, Limits, Spec
-from belljar.sandbox.local import drive
+from belljar.sandbox.local import cgroups, drive
 from belljar.sandbox.local.attacks import calls, identity, leaks, limits, neighbours, network, processes, tree, wire
 from belljar.sandbox.local.attacks.attack import PRELUDE, Attack, Verdict
 from belljar.sandbox.local.box import Box
 from belljar.sandbox.local.jail import code_directory
 from belljar.sandbox.local.source import LocalSource
 from belljar.sandbox.outputs import Exit, Run, fold
+
+_OURS = re.compile(r"belljar-tripwire-([1-9]\d{0,9})-(\d{1,20})-\w+")
 
 ATTACKS: tuple[Attack, ...] = tuple(
     attack
@@ -49,7 +53,10 @@ class Tripwires:
         self.variables = {"BELLJAR_TRIPWIRE": self._key}
 
     def __enter__(self) -> Self:
-        folder = self._stack.enter_context(tempfile.TemporaryDirectory(prefix="belljar-tripwire-"))
+        _sweep(tempfile.gettempdir())
+        pid = os.getpid()
+        prefix = f"belljar-tripwire-{pid}-{cgroups._started(pid)}-"  # a name that `_sweep` knows
+        folder = self._stack.enter_context(tempfile.TemporaryDirectory(prefix=prefix))
         os.chmod(folder, 0o755)  # so that only the jail can be what keeps code out
         self._file = Path(folder, "key.txt")
         self._file.write_text(self._key)
@@ -176,6 +183,17 @@ class Ground:
 
     def _run(self, box: Box, attack: Attack, code: str) -> Run:
         return fold(drive.blocking(box, box.run(Cell(self.tripwires.script(attack, code)))))
+
+
+def _sweep(parent: str) -> None:
+    """Remove the tripwires of programs that were killed."""
+    for entry in os.scandir(parent):
+        found = _OURS.fullmatch(entry.name)
+        if not found or cgroups._started(int(found[1])) == int(found[2]):
+            continue
+        with contextlib.suppress(OSError):  # another sweeps too
+            if entry.is_dir(follow_symlinks=False) and entry.stat(follow_symlinks=False).st_uid == os.geteuid():
+                shutil.rmtree(entry.path)
 
 
 def said(stdout: str) -> tuple[list[str], list[str]]:

@@ -15,7 +15,7 @@ ATTACKS = (
         "variables the jail did not set",
         "Something of the host's environment would have passed through.",
         """
-ours = {"PATH", "HOME", "TMPDIR", "USER", "LANG", "MPLCONFIGDIR", "PYTHONDONTWRITEBYTECODE", "PYTHONPATH",
+ours = {"PATH", "HOME", "TMPDIR", "USER", "LANG", "MPLCONFIGDIR", "PYTHONDONTWRITEBYTECODE", "PYTHONPATH", "OUTPUT_DIR",
         "LD_LIBRARY_PATH"}
 judge(sorted(set(os.environ) - ours), "foreign variable")
 """,

@@ -1,0 +1,105 @@
+"""A sandbox that is elsewhere, as asyncio code uses it: the port of `base.py` over a lease."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+
+from belljar.errors import BelljarError
+from belljar.sandbox import explain, telling
+from belljar.sandbox.asking import make_requirements
+from belljar.sandbox.base import Cell, Limits
+from belljar.sandbox.outputs import Exit, Output
+from belljar.sandbox.remote.door import Broken, lines
+from belljar.sandbox.remote.lease import Lease, settle
+from belljar.sandbox.remote.workspace import RemoteWorkspace
+
+_PATIENCE = 10.0
+"""Seconds beyond its grace that an interrupted cell has to end before the next one is sent."""
+
+
+class RemoteSandbox:
+    """Cells run one at a time, in the order they came."""
+
+    def __init__(self, lease: Lease, limits: Limits) -> None:
+        self._lease = lease
+        self._limits = limits
+        self._loop = asyncio.get_running_loop()
+        self._turn = asyncio.Lock()
+        self._running: asyncio.Event | None = None
+        """Of the cell that has the turn: set once the server has begun it."""
+        self._interrupts: set[asyncio.Task[None]] = set()
+        self.files = RemoteWorkspace(lease)
+
+    @property
+    def id(self) -> str:
+        return self._lease.id
+
+    @property
+    def alive(self) -> bool:
+        return self._lease.ended is None
+
+    async def run(self, cell: Cell) -> AsyncGenerator[Output, None]:
+        async with self._turn:
+            running = self._running = asyncio.Event()
+            started, finished = time.monotonic(), False
+            try:
+                async with self._lease.ask("POST", "/cells", telling.tell_cell(cell), prompt=False) as answer:
+                    running.set()
+                    async with aclosing(lines(answer)) as told:
+                        try:
+                            async for one in told:
+                                if isinstance(fault := one.get("error"), dict) and one.get("type") == "error":
+                                    raise telling.read_error(fault)
+                                output = telling.read_output(one)
+                                finished = isinstance(output, Exit)
+                                yield output
+                            why = "it ended in the middle of the cell"
+                        except Broken as error:
+                            why = f"it does not answer any more: {error}"
+                    if not finished:
+                        finished = True
+                        why = f"the sandbox server at {self._lease.url}: {why}"
+                        yield explain.lost(why, seconds=time.monotonic() - started)
+            except BelljarError:
+                finished = True
+                raise
+            finally:
+                self._running = None
+                running.set()
+                if not finished:
+                    # Whoever listened has gone. The answer is closed, so the server interrupts the cell; what it
+                    # changes until it ends is there for whoever looks next.
+                    await settle(self._wait_for_turn(), self._limits.grace + _PATIENCE)
+                if self._interrupts:  # that came too late must not meet the next cell
+                    await asyncio.wait(self._interrupts)
+
+    async def _wait_for_turn(self) -> None:
+        """Installing nothing takes its turn like everything else."""
+        await self._lease.tell("POST", "/packages", {"requirements": []}, prompt=False)
+
+    def interrupt(self) -> None:
+        running = self._running
+        if running is not None:
+            self._loop.call_soon_threadsafe(self._interrupt, running)
+
+    def _interrupt(self, running: asyncio.Event) -> None:
+        task = self._loop.create_task(settle(self._interrupted(running), _PATIENCE))
+        self._interrupts.add(task)
+        task.add_done_callback(self._interrupts.discard)
+
+    async def _interrupted(self, running: asyncio.Event) -> None:
+        await running.wait()
+        if self._running is running:
+            await self._lease.tell("POST", "/interrupt")
+
+    async def restart(self) -> None:
+        async with self._turn:
+            await self._lease.tell("POST", "/restart", prompt=False)
+
+    async def install(self, requirements: Sequence[str]) -> None:
+        asked = {"requirements": list(make_requirements(requirements))}
+        async with self._turn:
+            await self._lease.tell("POST", "/packages", asked, prompt=False)

@@ -1,0 +1,101 @@
+"""Sandboxes from a sandbox server: found, asked for, and given back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+
+import aiohttp
+
+from belljar.errors import Refused
+from belljar.sandbox import telling
+from belljar.sandbox.base import Spec
+from belljar.sandbox.packages import Installed
+from belljar.sandbox.remote.door import Broken, Door, NotReached, lines
+from belljar.sandbox.remote.lease import Lease
+from belljar.sandbox.remote.sandbox import RemoteSandbox
+from belljar.sandbox.telling import Told
+
+_PAUSES = (0.05, 1.0)
+"""Seconds before the second try to connect, and at most before any other."""
+
+
+class RemoteSource:
+    """Gives sandboxes of the server at `url`: http://, https:// or unix:///path. Belongs to one event loop."""
+
+    def __init__(self, url: str, *, token: str | None = None, patience: float = 30.0) -> None:
+        """`patience` is how many seconds a sandbox may wait for a server that is not there yet."""
+        self.url = url
+        self.packages: tuple[Installed, ...] = ()
+        """The exact list of the data stack, once `prepare` has been answered."""
+        self.spare = 0
+        """Sandboxes that were ready and nobody's yet when the server was last looked at."""
+        self.isolation: str | None = None
+        """What keeps code apart there, in its own words; None before it has been asked."""
+        self._door = Door(url, token)
+        self._patience = patience
+
+    async def prepare(self) -> None:
+        """Look at the server once, and learn what it has.
+
+        `Refused` while it does not answer or is not ready, `BadSettings` if that will not change by itself: it is no
+        sandbox server, or not of this version, or wants another token.
+        """
+        told = await self._door.look()
+        self.isolation = str(told.get("isolation", "unknown"))
+        spare = told.get("spare")
+        self.spare = spare if isinstance(spare, int) else 0
+        if told.get("status") != "healthy":
+            why = f"{told.get('status')}: {told['error']}" if told.get("error") else told.get("status")
+            raise Refused(f"the sandbox server at {self.url} is not ready: {why}")
+        try:
+            listed = await self._door.tell("GET", "/v1/packages")
+        except (NotReached, Broken) as error:
+            raise self._door.refusal(error) from None
+        match listed:
+            case {"packages": list(packages)}:
+                self.packages = tuple(telling.read_package(one) for one in packages)
+
+    @asynccontextmanager
+    async def acquire(self, spec: Spec) -> AsyncIterator[RemoteSandbox]:
+        """A sandbox for as long as the context lasts."""
+        async with AsyncExitStack() as stack:
+            try:
+                answer = await self._open(stack, spec)
+                heard = lines(answer)
+                stack.push_async_callback(heard.aclose)
+                first: Told = await anext(heard, {})
+            except (NotReached, Broken) as error:
+                raise self._door.refusal(error) from None
+            id = first.get("id")
+            if not isinstance(id, str):
+                raise Refused(f"the sandbox server at {self.url} gave no sandbox; is it a belljar of this version?")
+            lease = Lease(self._door, id)
+            watching = asyncio.create_task(lease.watch(heard))
+            try:
+                yield RemoteSandbox(lease, spec.limits)
+            finally:
+                try:
+                    await lease.end()
+                finally:
+                    watching.cancel()
+                    await asyncio.wait({watching})
+
+    async def _open(self, stack: AsyncExitStack, spec: Spec) -> aiohttp.ClientResponse:
+        """The lease. Asked for again only where nobody was there to hear it."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._patience
+        pause, longest = _PAUSES
+        while True:
+            asked = self._door.ask("POST", "/v1/sandboxes", telling.tell_spec(spec), prompt=False)
+            try:
+                return await stack.enter_async_context(asked)
+            except NotReached:
+                if loop.time() + pause > deadline:
+                    raise
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, longest)
+
+    async def close(self) -> None:
+        await self._door.close()

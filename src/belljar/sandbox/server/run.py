@@ -1,0 +1,154 @@
+"""The sandbox server from its settings to its end: listens at once, prepares the jail meanwhile, drains when told."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from aiohttp import web
+
+from belljar.config import Settings
+from belljar.errors import CannotConfine, InvalidRequest
+from belljar.listening import is_loopback, reachable, stopped_by_signals
+from belljar.sandbox.asking import make_spec
+from belljar.sandbox.base import Spec
+from belljar.sandbox.default import options
+from belljar.sandbox.local import diagnosis
+from belljar.sandbox.local.probe import probe
+from belljar.sandbox.server.app import App
+from belljar.sandbox.server.guard import Guard
+from belljar.sandbox.server.health import Health
+from belljar.sandbox.server.http import Server
+
+if TYPE_CHECKING:
+    from belljar.sandbox.local.source import LocalSource
+
+_THREADS = 64
+"""Some of them wait for clients that send large files."""
+PING = 15.0
+"""Seconds of silence after which an answer that goes on says so; clients take four times as much for our end."""
+_ENDING = 10.0
+"""Seconds that the sandboxes have to end, one by one; the jail then ends them all."""
+_FAREWELL = 1.0
+"""Seconds that answers have to leave when everything else has ended."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Started:
+    """What there is to say of a server that listens."""
+
+    url: str
+    isolation: str
+    capacity: int
+    warm: int
+    token: bool
+    """Whether every request needs it."""
+
+
+def check(settings: Settings) -> None:
+    """Refuse to let strangers run code."""
+    if settings.sandbox_socket is not None or settings.sandbox_token or settings.sandbox_open:
+        return
+    if not is_loopback(settings.sandbox_host):
+        raise InvalidRequest(
+            f"host: {settings.sandbox_host} is open to others, and there is no token. Set BELLJAR_SANDBOX_TOKEN, or "
+            "name a file that holds one: --token-file FILE; or listen to this machine only: --host 127.0.0.1; where "
+            "the network itself keeps others out: --open",
+            param="host",
+        )
+
+
+async def serve(settings: Settings, door: socket.socket, announce: Callable[[Started], None]) -> None:
+    """Answer at this socket until told to stop by SIGINT or SIGTERM, or until the jail turns out not to start."""
+    check(settings)
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(_THREADS))
+    source = _make_source(settings)
+    unix = door.family == socket.AF_UNIX
+    guard = Guard(settings.sandbox_token, loopback=not unix and is_loopback(settings.sandbox_host))
+    stop = asyncio.Event()
+    with stopped_by_signals(stop.set):
+        try:
+            async with listening(source, door, guard, capacity=settings.max_sandboxes, drain=settings.drain) as app:
+                tell = partial(_tell, settings, door, announce)
+                preparing = asyncio.create_task(prepare(app.health, source, tell))
+                stopped = asyncio.create_task(stop.wait())
+                try:
+                    await asyncio.wait({preparing, stopped}, return_when=asyncio.FIRST_COMPLETED)
+                    if preparing.done():
+                        preparing.result()
+                    await stopped
+                finally:
+                    stopped.cancel()
+                    await asyncio.wait({preparing})
+                    preparing.exception()  # looked at, so asyncio does not complain
+        finally:
+            await source.close()
+
+
+@contextlib.asynccontextmanager
+async def listening(
+    source: LocalSource, door: socket.socket, guard: Guard, *, capacity: int, drain: float, ping: float = PING
+) -> AsyncIterator[App]:
+    """A server at this socket, whose jail is still to be prepared. It ends with all that it holds; the jail stays."""
+    loop = asyncio.get_running_loop()
+    app = App(source, guard, Health(source, capacity=capacity), ping=ping)
+    runner = web.ServerRunner(server := Server(app.handle), shutdown_timeout=_FAREWELL)
+    await runner.setup()
+    create = loop.create_unix_server if door.family == socket.AF_UNIX else loop.create_server
+    listener = await create(server, sock=door)
+    watching = asyncio.create_task(app.leases.watch())
+    try:
+        yield app
+    finally:
+        listener.close()
+        app.health.stopping = True
+        await app.running.finish(drain)
+        with contextlib.suppress(TimeoutError):  # a client that does not read keeps its answer from ending
+            async with asyncio.timeout(_ENDING):
+                await app.leases.drop_all("the sandbox server is stopping")
+        watching.cancel()
+        await runner.cleanup()
+
+
+async def prepare(health: Health, source: LocalSource, tell: Callable[[str], None]) -> None:
+    """Look at the host, tell what it is worth, and start the jail; requests wait for that."""
+    try:
+        report = await asyncio.to_thread(probe)
+        if report.missing:
+            raise CannotConfine(diagnosis.complaint(report))
+        health.isolation = diagnosis.summary(report)
+        tell(health.isolation)
+        await asyncio.to_thread(source.prepare, Spec())
+    except BaseException as error:
+        health.failed(error)
+        raise
+    health.prepared()
+
+
+def _make_source(settings: Settings) -> LocalSource:
+    wanted = options(settings)
+    from belljar.sandbox.local.source import LocalSource
+
+    return LocalSource(replace(wanted, warm_spec=make_spec(memory=settings.container_memory)))
+
+
+def _tell(settings: Settings, door: socket.socket, announce: Callable[[Started], None], isolation: str) -> None:
+    if settings.sandbox_socket is not None:
+        url = f"unix://{settings.sandbox_socket}"
+    else:
+        url = f"http://{reachable(settings.sandbox_host)}:{door.getsockname()[1]}"
+    announce(
+        Started(
+            url=url,
+            isolation=isolation,
+            capacity=settings.max_sandboxes,
+            warm=settings.warm,
+            token=settings.sandbox_token is not None,
+        )
+    )
