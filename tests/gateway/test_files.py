@@ -16,8 +16,11 @@ from tests.gateway.houses import House, Scene
 from tests.gateway.test_first_minute import cell, logs, said
 from tests.gateway.test_loop import ask, messages
 
-from belljar.testing import call
+from belljar.testing import Reply, call
 
+PNG = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
 NAMES = ["data.csv", "報告 1.xlsx", "naïve — draft (2).txt", "-leading.csv", "a'b\"c.txt", "x" * 240 + ".txt", "𝔘𝔫𝔦.md"]
 
 
@@ -80,6 +83,76 @@ def test_a_file_in_the_input_is_in_the_container_and_never_in_the_prompt(
     assert "/mnt/data/in.csv" in str(messages(scene))
     [kept] = client.responses.input_items.list(first.id)
     assert kept.type == "message"
+
+
+@pytest.mark.parametrize("name", ["..", "a/../b", "/etc/passwd", "a\0b", "x" * 300, "."])
+def test_a_name_that_cannot_be_is_refused_by_its_place_in_the_request(client: OpenAI, scene: Scene, name: str) -> None:
+    part = {"type": "input_file", "filename": name, "file_data": "data:text/plain;base64,aGk="}
+    text = {"type": "input_text", "text": "see"}
+    with pytest.raises(openai.BadRequestError) as caught:
+        ask(client, cast(Any, [{"role": "user", "content": [text, part]}]))
+    assert (caught.value.param, caught.value.code) == ("input[0].content[1].filename", "invalid_value")
+    assert repr(name)[:30] in caught.value.message
+    made = {"type": "function_call", "call_id": "call_1", "name": "read", "arguments": "{}"}
+    output = {"type": "function_call_output", "call_id": "call_1", "output": [part]}
+    with pytest.raises(openai.BadRequestError) as caught:
+        ask(client, cast(Any, [made, output]))
+    assert caught.value.param == "input[1].output[0].filename"
+    assert not scene.asked
+
+
+def test_a_name_that_is_taken_by_a_directory_is_refused_by_its_place_too(client: OpenAI, scene: Scene) -> None:
+    container = client.containers.create(name="taken")
+    inside = {"type": "input_file", "filename": "a/b.txt", "file_data": "data:text/plain;base64,aGk="}
+    tools = [{"type": "code_interpreter", "container": container.id}]
+    scene.play("ok")
+    ask(client, cast(Any, [{"role": "user", "content": [inside]}]), tools=tools)
+    with pytest.raises(openai.BadRequestError, match="a file and a directory") as caught:
+        ask(client, cast(Any, [{"role": "user", "content": [{**inside, "filename": "a"}]}]), tools=tools)
+    assert caught.value.param == "input[0].content[0].filename"
+
+
+def picture(file_id: str, *, code: bool = True) -> Any:
+    files = [{"type": "input_file", "file_id": file_id}] if code else []
+    return [{"role": "user", "content": [*files, {"type": "input_image", "file_id": file_id}]}]
+
+
+def test_a_picture_that_is_a_file_too_is_shown_where_it_can_be_and_never_refused(client: OpenAI, scene: Scene) -> None:
+    plain = client.files.create(file=("a.png", b"text", "text/plain"), purpose="user_data")
+    image = client.files.create(file=("b.png", PNG, "image/png"), purpose="vision")
+    words = "cannot be shown to you as a picture; code can open it"
+    for model, file, shown in (("sim", image, 0), ("llava", image, 1), ("llava", plain, 0)):
+        scene.play([call("code_interpreter", code="import os; os.listdir()")], "ok")
+        response = ask(client, picture(file.id), model=model)
+        assert logs(response) == repr([file.filename])
+        told = str(messages(scene))
+        assert (told.count("data:image/png;base64,"), told.count(words)) == (shown, 1 - shown)
+    with pytest.raises(openai.BadRequestError) as caught:
+        ask(client, picture(plain.id, code=False))
+    assert caught.value.param == "input[0].content[0].file_id"
+
+
+def test_a_provider_that_takes_no_pictures_is_asked_without_them_or_its_word_is_handed_on(
+    client: OpenAI, scene: Scene
+) -> None:
+    image = client.files.create(file=("b.png", PNG, "image/png"), purpose="vision")
+    no = Reply(status=400, body=b'{"error": {"message": "This model has no vision."}}')
+    scene.play(no, "In words.")
+    response = ask(client, picture(image.id), model="llava")
+    assert response.output_text == "In words."
+    assert "data:image" not in str(messages(scene))
+    scene.play(no)
+    with pytest.raises(openai.BadRequestError, match="has no vision"):
+        ask(client, picture(image.id, code=False), model="llava")
+    other = Reply(status=400, body=b'{"error": {"message": "You talk too much."}}')
+    scene.play(other)
+    with pytest.raises(openai.BadRequestError, match="too much"):
+        ask(client, picture(image.id), model="llava")
+    client.files.delete(image.id)
+    scene.play("It was red.")
+    again = ask(client, "And its colour?", model="llava", previous_response_id=response.id)
+    assert again.output_text == "It was red."
+    assert "no longer here" in str(messages(scene))
 
 
 def test_a_file_without_the_tool_is_refused_with_the_remedy(client: OpenAI, scene: Scene) -> None:

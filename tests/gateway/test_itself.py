@@ -12,7 +12,7 @@ import httpx2
 import openai
 import pytest
 from openai import OpenAI
-from tests.gateway.houses import House
+from tests.gateway.houses import House, Scene
 
 
 def free_port() -> int:
@@ -104,3 +104,39 @@ def test_what_comes_back_to_it_is_refused_and_says_why(relayed: House) -> None:
                 client.chat.completions.create(model=model, messages=[{"role": "user", "content": "hi"}])
         assert client.responses.create(model="belljar", input="hi").output_text
     assert httpx2.get(f"{relayed.base_url}/models", headers={"belljar-from": "another"}).status_code == 200
+
+
+def test_two_gateways_that_ask_each_other_are_told_so(tmp_path: Path) -> None:
+    port = free_port()
+    names = "--upstream", f"two=http://127.0.0.1:{port}/v1"
+    with House(tmp_path / "one", *names) as one:
+        back = "--port", str(port), "--upstream", f"one={one.base_url}"
+        with House(tmp_path / "two", *back), OpenAI(base_url=one.base_url, api_key="none", max_retries=0) as client:
+            assert client.responses.create(model="two/belljar", input="hi").output_text
+            for stream in (False, True):
+                with pytest.raises(openai.APIError, match=r"through another one.*leads back to it") as caught:
+                    list(client.responses.create(model="two/one/belljar", input="hi", stream=stream))
+                for word in ("two: one: ", "base_url", "belljar-from"):
+                    assert word in str(caught.value)
+            assert client.responses.create(model="belljar", input="hi").output_text
+
+
+def test_the_marks_of_honest_gateways_add_up_and_there_is_an_end_to_them(scene: Scene, tmp_path: Path) -> None:
+    asked = {"model": "sim", "input": "hi"}
+    with (
+        House(tmp_path / "one", "--upstream", f"loop={scene.server.base_url}") as one,
+        House(tmp_path / "two", "--upstream", f"one={one.base_url}") as two,
+    ):
+        scene.play("Hello.", "Hello.")
+        with OpenAI(base_url=two.base_url, api_key="none", max_retries=0) as client:
+            assert client.responses.create(model="one/sim", input="hi").output_text == "Hello."
+        marks = scene.asked[0].headers["belljar-from"].split(",")
+        assert (len(marks), len(set(marks))) == (2, 2)
+        came = {"belljar-from": "a, <b>, c"}
+        assert httpx2.post(f"{one.base_url}/responses", headers=came, json=asked).status_code == 200
+        assert scene.asked[1].headers["belljar-from"] == f"a,c,{marks[-1]}"
+        many = {"belljar-from": ",".join("abcdefgh")}
+        refused = httpx2.post(f"{one.base_url}/responses", headers=many, json=asked)
+        assert (refused.status_code, refused.json()["error"]["code"]) == (508, "upstream_loop")
+        assert "come through 8 gateways" in refused.json()["error"]["message"]
+        assert len(scene.asked) == 2

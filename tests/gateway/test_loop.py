@@ -206,6 +206,73 @@ def test_a_weak_model_is_helped_and_that_is_marked(client: OpenAI, scene: Scene)
     assert cast(Any, cell(response)).belljar["repaired"]
 
 
+@pytest.mark.parametrize("name", ["code", "python3", "execute_python", "run_python"])
+def test_a_guess_at_the_interpreters_name_is_taken_for_it(client: OpenAI, scene: Scene, name: str) -> None:
+    scene.play([call(name, code="print(6 * 7)")], "ok")
+    response = ask(client, tools=[*CODE, WEATHER])
+    assert logs(response) == "42\n"
+    assert cast(Any, cell(response)).belljar["repaired"] == f"called {name}"
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_call_of_a_tool_that_nobody_declared_is_answered_and_not_handed_on(
+    client: OpenAI, scene: Scene, stream: bool
+) -> None:
+    script: Any = ([call("browser.search", q="Rome")], [call("get_weather", city="Rome")])
+    scene.play(*script)
+    asked: Any = ask(client, tools=[*CODE, WEATHER], stream=stream, tool_choice="required")
+    if stream:
+        events = list(asked)
+        assert [event.sequence_number for event in events] == list(range(len(events)))
+        assert "browser" not in "".join(event.to_json() for event in events)
+        asked = events[-1].response
+    [handed] = asked.output
+    assert (handed.type, handed.name) == ("function_call", "get_weather")
+    *_, called, answered = messages(scene, 1)
+    [stray] = called["tool_calls"]
+    assert stray["function"] == {"name": "browser_search", "arguments": '{"q": "Rome"}'}
+    assert (answered["role"], answered["tool_call_id"]) == ("tool", stray["id"])
+    assert answered["content"] == "There is no tool 'browser.search'. The tools are: code_interpreter, get_weather."
+    assert [one.json["tool_choice"] for one in scene.asked] == ["required"] * 2
+    scene.play(script[1])
+    once = ask(client, tools=[*CODE, WEATHER]).usage
+    assert asked.usage is not None
+    assert once is not None
+    assert asked.usage.output_tokens > once.output_tokens
+    assert asked.usage.input_tokens > once.input_tokens
+    scene.play("Mild.")
+    output: Any = {"type": "function_call_output", "call_id": handed.call_id, "output": "25 degrees"}
+    last = ask(client, cast(Any, [output]), previous_response_id=asked.id, tools=[WEATHER])
+    assert last.output_text == "Mild."
+    assert "browser" not in json.dumps(messages(scene))
+
+
+def test_beside_calls_that_can_be_made_the_one_that_cannot_is_left_out(client: OpenAI, scene: Scene) -> None:
+    scene.play(
+        ["Let me see.", call("lookup", x=1), call("code_interpreter", code="6 * 7"), call("lookup", x=2)],
+        [call("lookup", x=3), call("get_weather", city="Oslo")],
+    )
+    response = ask(client, tools=[*CODE, WEATHER])
+    assert [item.type for item in response.output] == ["message", "code_interpreter_call", "function_call"]
+    assert logs(response) == "42"
+    told = messages(scene, 1)
+    outputs = {one["tool_call_id"]: one["content"] for one in told if one["role"] == "tool"}
+    calls = [one for message in told for one in message.get("tool_calls", ())]
+    assert [one["function"]["name"] for one in calls] == ["lookup", "code_interpreter", "lookup"]
+    assert ["no tool 'lookup'" in outputs[one["id"]] for one in calls] == [True, False, True]
+
+
+def test_without_any_tool_a_call_is_answered_too(client: OpenAI, scene: Scene) -> None:
+    scene.play([call("code_interpreter", code="1")], "In words, then.")
+    assert ask(client, tools=[]).output_text == "In words, then."
+    assert "no tools here" in messages(scene)[-1]["content"]
+    scene.play([call("get_weather", city="Rome")], "I cannot know.")
+    said_so = client.chat.completions.create(model="sim", messages=[{"role": "user", "content": "Warm in Rome?"}])
+    [choice] = said_so.choices
+    assert (choice.finish_reason, choice.message.content) == ("stop", "I cannot know.")
+    assert not choice.message.tool_calls
+
+
 def test_a_hosted_tool_that_nobody_can_run_is_refused_by_name(client: OpenAI, scene: Scene) -> None:
     with pytest.raises(openai.BadRequestError) as caught:
         ask(client, tools=[{"type": "web_search"}])

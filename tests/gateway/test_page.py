@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import re
@@ -25,6 +26,8 @@ from belljar.testing import Reply, call
 
 SECRET = "kept outside the project"
 CURVE = "import matplotlib.pyplot as plt\nplt.plot([1, 3, 2]);"
+PNG_TEXT = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+PNG = base64.b64decode(PNG_TEXT)
 Open = Callable[..., Tab]
 
 
@@ -309,6 +312,51 @@ def test_files_are_picked_dropped_and_pasted(tab: Tab, scene: Scene, tmp_path: P
     tab.reload()
     tab.see("Seen.")
     assert sorted(tab.texts(".asked .name")) == sorted([*names, "pasted.txt"])
+
+
+def shown(scene: Scene, turn: int = -1) -> list[str]:
+    """The pictures that the model was given, as data URLs."""
+    contents = [message["content"] for message in scene.asked[turn].json["messages"]]
+    parts = [part for content in contents if isinstance(content, list) for part in content]
+    return [part["image_url"]["url"] for part in parts if part["type"] == "image_url"]
+
+
+def test_pictures_are_shown_to_a_model_that_sees_and_code_has_them_too(tab: Tab, scene: Scene, tmp_path: Path) -> None:
+    (tmp_path / "dot.PNG").write_bytes(PNG)
+    (tmp_path / "drawn.svg").write_text("<svg/>")
+    (tmp_path / "vast.png").write_bytes(PNG.ljust((5 << 20) + 1, b"\0"))
+    tab.pick("#picker", [tmp_path / "dot.PNG", tmp_path / "drawn.svg", tmp_path / "vast.png"])
+    tab.wait("document.querySelectorAll('.chip[data-state=ready]').length === 3")
+    scene.play([call("code_interpreter", code="import os; print(*sorted(os.listdir()))")], "A dot.", "As I said.")
+    ask(tab, "What is this?", model="llava")
+    answered(tab)
+    assert tab.text(".output").strip() == "dot.PNG drawn.svg vast.png"
+    assert [shown(scene, turn) for turn in (0, 1)] == [[f"data:image/png;base64,{PNG_TEXT}"]] * 2
+    assert "[The file 'dot.PNG' is at /mnt/data/dot.PNG]" in files_sent(scene)
+    tab.reload()
+    tab.see("A dot.")
+    assert sorted(tab.texts(".asked .name")) == ["dot.PNG", "drawn.svg", "vast.png"]
+    ask(tab, "Sure?", model="llava")
+    answered(tab, 2)
+    assert len(shown(scene)) == 1
+
+
+def test_a_picture_is_told_of_where_the_model_does_not_see(tab: Tab, scene: Scene, tmp_path: Path) -> None:
+    (tmp_path / "dot.png").write_bytes(PNG)
+    tab.pick("#picker", [tmp_path / "dot.png"])
+    tab.wait("document.querySelector('.chip[data-state=ready]') !== null")
+    refused = Reply(status=400, body=b'{"error": {"message": "llava: image input is not enabled"}}')
+    scene.play(refused, [call("code_interpreter", code="1 + 1")], "It is small.", "Still small.")
+    ask(tab, "How large is it?", model="llava")
+    answered(tab)
+    assert tab.texts(".markdown") == ["It is small."]
+    assert [len(shown(scene, turn)) for turn in range(3)] == [1, 0, 0]
+    assert "'dot.png' cannot be shown to you as a picture; code can open it" in files_sent(scene)
+    ask(tab, "And now?", model="sim")
+    answered(tab, 2)
+    assert tab.texts(".markdown") == ["It is small.", "Still small."]
+    assert (len(scene.asked), shown(scene)) == (4, [])
+    assert "'dot.png' cannot be shown to you" in files_sent(scene)
 
 
 def test_large_files_are_asked_about_and_too_large_ones_never_sent(tab: Tab, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from tests.gateway.houses import CODE, OUTPUTS, House, Scene
 from tests.gateway.test_first_minute import cell, logs
 from tests.gateway.test_loop import ask, messages
 
-from belljar.testing import Reply, call
+from belljar.testing import Reply, ReplyStep, call
 
 
 def wait_for(client: OpenAI, id: str, *states: str) -> Any:
@@ -158,6 +158,57 @@ def test_a_chain_whose_sandbox_is_gone_heals(client: OpenAI, scene: Scene) -> No
     scene.play([call("code_interpreter", code="'v' in globals(), open('kept.txt').read()")], "ok")
     healed = ask(client, previous_response_id=first.id)
     assert "'kept')" in logs(healed)
+
+
+def told(scene: Scene) -> list[str]:
+    """What the model heard of each call, by the last question that it was asked."""
+    return [str(one["content"]) for one in messages(scene) if one["role"] == "tool"]
+
+
+@pytest.mark.parametrize("by", ["previous_response_id", "conversation", "input"])
+def test_a_chain_whose_container_was_deleted_is_told_so_once(client: OpenAI, scene: Scene, by: str) -> None:
+    up = client.files.create(file=("up.txt", b"up"), purpose="user_data")
+    lost = {"type": "input_file", "filename": "lost.txt", "file_data": "data:text/plain;base64,aGk="}
+    given: Any = [{"role": "user", "content": [{"type": "input_file", "file_id": up.id}, lost]}]
+    chain: dict[str, Any] = {"conversation": client.conversations.create().id} if by == "conversation" else {}
+    scene.play([call("code_interpreter", code="v = 1; open('made.txt', 'w').write('made')")], "ok")
+    first = ask(client, given, **chain)
+    client.containers.delete(cell(first).container_id)
+    look: list[ReplyStep] = [call("code_interpreter", code="import os\n'v' in globals(), os.listdir()")]
+    more = {"previous_response_id": first.id} if by == "previous_response_id" else chain
+    again = (
+        [{"role": "user", "content": given[0]["content"][:1]}, *(item.to_dict() for item in first.output)]
+        if by == "input"
+        else []
+    )
+    scene.play(look, look, "It is gone.")
+    second = ask(client, cast(Any, [*again, {"role": "user", "content": "and now?"}]), **more)
+    assert logs(second) == logs(second, 1) == "(False, ['up.txt'])"
+    assert cell(second).container_id != cell(first).container_id
+    before, moved, after = told(scene)
+    assert moved.startswith("[This is not the container of the earlier calls: their variables and imports are gone, ")
+    assert "files" in moved.partition("]")[0]
+    assert moved.endswith("(False, ['up.txt'])")
+    assert "not the container" not in before + after
+    assert ("'lost.txt' was given earlier and is no longer here" in str(messages(scene))) is (by != "input")
+    scene.play(look, "still gone")
+    third = ask(client, previous_response_id=second.id)
+    assert cell(third).container_id == cell(second).container_id
+    assert "not the container" not in str(messages(scene))
+
+
+def test_another_container_that_is_named_is_told_of_even_if_the_code_does_not_run(client: OpenAI, scene: Scene) -> None:
+    scene.play([call("code_interpreter", code="v = 1")], "ok")
+    first = ask(client)
+    named = client.containers.create(name="other").id
+    scene.play(
+        [call("code_interpreter", code="v", requirements=["no such one"])], [call("code_interpreter", code="1")], "ok"
+    )
+    ask(client, previous_response_id=first.id, tools=[{"type": "code_interpreter", "container": named}])
+    _, unrun, ran = told(scene)
+    assert "not the container" in unrun
+    assert "was not run" in unrun
+    assert ran == "1"
 
 
 @pytest.fixture

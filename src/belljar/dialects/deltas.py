@@ -62,6 +62,8 @@ class ModelRequest(Struct, frozen=True, kw_only=True):
     """Data URLs of the images each cell made, for models that see."""
     files: tuple[HostedFile, ...] = ()
     """To be put into the sandbox of the provider that runs the code, as they are not in it yet."""
+    hops: tuple[str, ...] = ()
+    """Gateways that it came through before this one; of no concern to a dialect."""
 
 
 # -- answered ---------------------------------------------------------------------------------------------------------

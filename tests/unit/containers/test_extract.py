@@ -105,6 +105,33 @@ def test_only_a_plain_tar_has_its_files_in_it_as_they_are(kind: str) -> None:
     assert (parts is not None) == (kind in ("tar", "tar, old"))
 
 
+@pytest.mark.parametrize("form", [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["a", "b/c", "é", "d" * 99, "d" * 100, "e" * 90 + "/" + "f" * 60, "g/" * 120 + "h"]),
+            st.binary(max_size=1100),
+        ),
+        unique_by=lambda file: file[0],
+    )
+)
+def test_headers_say_what_they_say_to_tarfile(form: int, files: list[tuple[str, bytes]]) -> None:
+    archive = tar([plain(name, data) for name, data in files], form)
+    with tarfile.open(fileobj=io.BytesIO(archive)) as known:
+        expected = [(info.name, info.offset_data, info.size) for info in known]
+    parts = extract.parts(io.BytesIO(archive), "x.tar", Bounds(100, MIB))
+    assert parts is None or [tuple(part) for part in parts] == expected
+    assert streamed(archive, Bounds(100, MIB)) == dict(files)
+
+
+@pytest.mark.parametrize("at", [0, 99, 125, 130, 150, 156, 344, 346, 511])
+def test_a_header_with_one_wrong_byte_is_refused(at: int) -> None:
+    archive = bytearray(tar([plain("a", b"data")], tarfile.USTAR_FORMAT))
+    archive[at] ^= 1
+    with pytest.raises(InvalidRequest):
+        unpacked(bytes(archive))
+
+
 def sparse() -> bytes:
     """A file of a megabyte of which the archive holds a word."""
     info = tarfile.TarInfo("holes")

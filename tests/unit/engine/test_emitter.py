@@ -17,7 +17,7 @@ from belljar.dialects.marks import give_back
 from belljar.gateway.engine.emitter import Emitter
 from belljar.wire.codec import encode, sse
 from belljar.wire.events import TERMINAL, CodeOutputDelta, Event
-from belljar.wire.items import CellEnd, CodeInterpreterCall, Logs, Reasoning
+from belljar.wire.items import CellEnd, CodeInterpreterCall, Compaction, Logs, Reasoning
 from belljar.wire.responses import Response, Usage
 
 KINDS = {
@@ -36,6 +36,37 @@ def emitter(**more: Any) -> Emitter:
 
 def names(events: Sequence[Event]) -> list[str]:
     return [json.loads(encode(event))["type"] for event in events]
+
+
+def test_a_call_of_a_tool_that_there_is_not_stays_between_the_model_and_us() -> None:
+    one = emitter(stray=lambda name: None if name == "f" else f"no {name}")
+    one.begin()
+    calls = [("call_1", "a", False), ("call_2", "f", False), ("call_3", "b/c", False), ("call_4", "", True)]
+    for index, (id, name, custom) in enumerate(calls):
+        one.say([deltas.CallBegun(index, id, name, custom), deltas.CallPiece(index, "{"), deltas.CallPiece(index, "}")])
+    for index in reversed(range(4)):
+        one.say([deltas.CallEnd(index, "{}")])
+    assert one.strayed
+    assert one.called
+    assert [type(item).__name__ for item in one.full()] == ["FunctionCall"]
+    heard: list[Any] = list(one.heard(0))
+    assert [item.call_id for item in heard] == ["call_1", "call_1", "call_2", "call_4", "call_4", "call_3", "call_3"]
+    assert [item.output for item in heard if hasattr(item, "output")] == ["no a", "no ", "no b/c"]
+    assert [item.name for item in heard if hasattr(item, "name")] == ["a", "f", "unnamed", "b_c"]
+    one.compacted(Compaction(id="cmp_1", encrypted_content=""))
+    assert one.heard(2) == ()
+    one.next_turn()
+    assert not one.strayed
+
+
+@pytest.mark.parametrize("reason", ["length", "filtered"])
+def test_a_call_of_a_tool_that_there_is_not_is_cut_without_a_trace(reason: Any) -> None:
+    one = emitter(stray=lambda name: "no")
+    one.begin()
+    one.say([deltas.Text("So: "), deltas.CallBegun(0, "call_1", "a"), deltas.CallPiece(0, "{"), deltas.Finish(reason)])
+    [*_, last] = one.cut("max_output_tokens")
+    assert isinstance(last, TERMINAL)
+    assert [type(item).__name__ for item in last.response.output] == ["Message"]
 
 
 def test_a_turn_with_code_has_the_events_of_the_contract_in_their_order() -> None:

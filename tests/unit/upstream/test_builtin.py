@@ -73,6 +73,16 @@ def test_it_runs_the_python_of_a_message() -> None:
     assert code_of(ask(Message(role="user", content="6 * 7"))) == "6 * 7"
 
 
+def test_it_runs_the_python_beside_a_note_on_a_file() -> None:
+    note, code = (
+        InputText(text="[The file 'd.csv' is in /mnt/data/d.csv]"),
+        InputText(text="print(open('d.csv').read())"),
+    )
+    assert code_of(ask(Message(role="user", content=(note, code)))) == code.text
+    assert code_of(ask(Message(role="user", content=(code, note)))) == code.text
+    assert not calls_of(ask(Message(role="user", content=(note, InputText(text="what is in it?")))))
+
+
 def test_a_call_comes_in_pieces() -> None:
     deltas = ask("```python\na = 1\nb = 2\nc = 3\n```")
     begun, *pieces, end, finish, spent = deltas

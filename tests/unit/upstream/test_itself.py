@@ -7,8 +7,10 @@ import socket
 import pytest
 
 from belljar.config import Upstream
+from belljar.gateway.upstream.discovery import VENDORS
 from belljar.gateway.upstream.endpoint import Endpoint
-from belljar.gateway.upstream.itself import HEADER, is_loopback, leads_back, marked
+from belljar.gateway.upstream.itself import HEADER, came_through, leads_back, marked, passed_on
+from belljar.listening import is_loopback
 
 
 @pytest.mark.parametrize(
@@ -72,3 +74,37 @@ def test_a_mark_goes_with_every_request_beside_the_headers_there_are() -> None:
     headers = Endpoint(marked(upstream, "me")).headers
     assert (headers[HEADER], headers["x-team"]) == ("me", "a")
     assert upstream.headers == {"x-team": "a"}
+    assert passed_on(headers, ()) is headers
+    assert passed_on(headers, ("a", "b")) == {**headers, HEADER: "a,b,me"}
+
+
+@pytest.mark.parametrize(
+    ("base_url", "is_told"),
+    [
+        ("https://API.OpenAI.com/v1", False),
+        ("https://mine.openai.azure.com/openai/v1", False),
+        ("https://europe-west4-aiplatform.googleapis.com/v1", False),
+        *[(vendor.base_url, False) for vendor in VENDORS],
+        ("https://notopenai.com/v1", True),
+        ("https://openai.com.example/v1", True),
+        ("http://127.0.0.1:8787/v1", True),
+    ],
+)
+def test_vendors_do_not_learn_of_it(base_url: str, is_told: bool) -> None:
+    headers = marked(Upstream(name="up", base_url=base_url), "me").headers
+    assert (HEADER in headers) is is_told
+    assert HEADER not in passed_on({"accept": "*/*"}, ("a",))
+
+
+@pytest.mark.parametrize(
+    ("header", "names"),
+    [
+        (b"a", ("a",)),
+        (b"a,b , c", ("a", "b", "c")),
+        (b"", ()),
+        (b",,", ()),
+        (b"a b,c;d,\xff,\r\n," + b"x" * 65, ()),
+    ],
+)
+def test_only_names_are_read(header: bytes, names: tuple[str, ...]) -> None:
+    assert came_through(header) == names

@@ -12,3 +12,5 @@ class Caller(Struct, frozen=True):
     request_id: str
     live: bool = True
     """Whether its streams tell what code prints as it does: an event that OpenAI's wire does not have."""
+    hops: tuple[str, ...] = ()
+    """Other gateways that the request came through."""

@@ -25,15 +25,19 @@ _ALIASES = frozenset(
     {
         NAME,
         "python",
+        "python3",
         "python_tool",
         "python_interpreter",
         "python_code_interpreter",
+        "code",
         "code-interpreter",
         "code_execution",
         "execute_code",
         "execute_python",
+        "execute_python_code",
         "run_code",
         "run_python",
+        "run_python_code",
         "ipython",
         "jupyter",
     }
@@ -47,6 +51,20 @@ def interpreter_of(request: CreateResponse) -> CodeInterpreterTool | None:
 def ours(request: CreateResponse) -> frozenset[str]:
     """Names by which a model may call the interpreter; a weak one guesses. The caller's own functions come first."""
     return _ALIASES - {tool.name for tool in request.tools if isinstance(tool, FunctionTool | CustomTool)}
+
+
+def missing(request: CreateResponse, name: str) -> str | None:
+    """What a model is told that calls a tool which nobody declared; None if somebody did, or may have."""
+    declared: list[str] = []
+    for tool in request.tools:
+        if isinstance(tool, HostedTool):  # some bring tools with them
+            return None
+        declared.append(NAME if isinstance(tool, CodeInterpreterTool) else tool.name)
+    if name in declared:
+        return None
+    if not declared:
+        return f"There is no tool {name!r}: there are no tools here. Answer without."
+    return f"There is no tool {name!r}. The tools are: {', '.join(declared)}."
 
 
 def check(request: CreateResponse, traits: Traits, *, interpreter: bool, provider_runs: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from typing import Literal, TypeAlias
 
@@ -20,7 +21,10 @@ from belljar.wire.items import (
     CodeOutput,
     Compaction,
     CustomToolCall,
+    CustomToolCallOutput,
     FunctionCall,
+    FunctionCallOutput,
+    InputItem,
     ItemStatus,
     Message,
     OutputItem,
@@ -34,6 +38,8 @@ from belljar.wire.responses import IncompleteDetails, Response, ResponseError, U
 
 _KINDS = {"rate_limit_error": "rate_limit_exceeded", "invalid_request_error": "invalid_prompt"}
 """A response's own error has a closed list of codes; the finer one is in the event before."""
+
+_UNNAMEABLE = re.compile(r"[^a-zA-Z0-9_-]")
 
 Cite: TypeAlias = Callable[[str, bool], tuple[Annotation, ...]]
 """The citations of a message's text; the flag says that no other message follows."""
@@ -117,11 +123,38 @@ class _Call:
         return FunctionCall(id=self.id, call_id=self.call_id, name=self.name, arguments=arguments, status=status)
 
 
+class _Stray:
+    """A call of a tool that there is not: between the model and us, so that no caller is asked to execute it."""
+
+    __slots__ = ("begun", "place", "told")
+
+    def __init__(self, begun: deltas.CallBegun, place: int, told: str) -> None:
+        self.begun = begun
+        self.place = place
+        """The output index before which it was made."""
+        self.told = told
+
+    def items(self, arguments: str) -> tuple[InputItem, InputItem]:
+        """The call and its answer. Providers refuse names that they would not let anybody declare."""
+        id = self.begun.call_id
+        name = _UNNAMEABLE.sub("_", self.begun.name)[:64] or "unnamed"
+        if self.begun.custom:
+            return (
+                CustomToolCall(call_id=id, name=name, input=arguments),
+                CustomToolCallOutput(call_id=id, output=self.told),
+            )
+        return (
+            FunctionCall(call_id=id, name=name, arguments=arguments),
+            FunctionCallOutput(call_id=id, output=self.told),
+        )
+
+
 class Emitter:
     """One response, from its first event to its last.
 
-    `ours` tells which function names are the interpreter's, `container_id` must be set before such a call begins, and
-    `calls_left` counts down what `max_tool_calls` leaves: calls beyond it are not seen by anybody.
+    `ours` tells which function names are the interpreter's, `stray` what the model is to hear of a name that nobody
+    declared, `container_id` must be set before a call of ours begins, and `calls_left` counts down what
+    `max_tool_calls` leaves: calls beyond it are not seen by anybody.
     """
 
     def __init__(
@@ -131,12 +164,14 @@ class Emitter:
         include: frozenset[str] = frozenset(),
         cite: Cite = lambda text, last: (),
         ours: Callable[[str], bool] = lambda name: False,
+        stray: Callable[[str], str | None] = lambda name: None,
         calls_left: int | None = None,
     ) -> None:
         self._start = start
         self._include = include
         self._cite = cite
         self._ours = ours
+        self._stray = stray
         self.calls_left = calls_left
         self.container_id = ""
         self.items: list[OutputItem | None] = []
@@ -145,6 +180,8 @@ class Emitter:
         """Of this turn: complete, waiting to be run."""
         self.called = False
         """In this turn the model called functions of the caller's."""
+        self.strayed = False
+        """In this turn the model called tools that there are not, and has yet to hear so."""
         self.finish: Literal["stop", "calls", "length", "filtered"] | None = None
         self.usage: Usage | None = None
         """Of all turns."""
@@ -155,7 +192,8 @@ class Emitter:
         self._number = 0
         self._message: _Message | None = None
         self._thought: _Thought | None = None
-        self._calls: dict[int, _Call | Cell | None] = {}
+        self._calls: dict[int, _Call | Cell | _Stray | None] = {}
+        self._strays: list[tuple[int, tuple[InputItem, InputItem]]] = []
         self._hosted: dict[int, Cell] = {}
         self._repaired: str | None = None
         self._out: list[Event] = []
@@ -172,6 +210,7 @@ class Emitter:
     def next_turn(self) -> None:
         """The model is asked again."""
         self.cells, self.called, self.finish, self.text, self.turn_usage = [], False, None, "", None
+        self.strayed = False
 
     def complete(self, now: int) -> list[Event]:
         """The model is done: the last message cites what nobody mentioned."""
@@ -218,6 +257,17 @@ class Emitter:
         """The finished items with everything in them, as they are kept."""
         return tuple(item for item in self.items if item is not None)
 
+    def heard(self, start: int) -> tuple[InputItem, ...]:
+        """The finished items from that one on as the model knows them: with its stray calls, and our answers."""
+        kept = self.full()[start:]
+        if not self._strays:
+            return kept
+        heard: list[InputItem] = []
+        for place in range(len(kept) + 1):
+            heard += [item for before, stray in self._strays if before == start + place for item in stray]
+            heard += kept[place : place + 1]
+        return tuple(heard)
+
     def _output(self) -> tuple[OutputItem, ...]:
         return tuple(present(item, self._include) for item in self.items if item is not None)
 
@@ -225,25 +275,27 @@ class Emitter:
 
     def say(self, said: Iterable[Delta]) -> list[Event]:
         out = self._out
+        message: _Message | None = None  # looked up once for text in a row: a stream is mostly that
         for delta in said:
-            kind = type(delta)
-            if kind is deltas.Text:
-                message = self._part("text")
-                message.pieces.append(delta.text)  # type: ignore[union-attr]
-                if delta.logprobs:  # type: ignore[union-attr]
-                    message.logprobs.extend(delta.logprobs)  # type: ignore[union-attr]
+            if type(delta) is deltas.Text:
+                if message is None:
+                    message = self._part("text")
+                message.pieces.append(delta.text)
+                if delta.logprobs:
+                    message.logprobs.extend(delta.logprobs)
                 out.append(
                     events.TextDelta(
                         sequence_number=self._number,
                         output_index=message.index,
                         item_id=message.id,
                         content_index=len(message.content),
-                        delta=delta.text,  # type: ignore[union-attr]
-                        logprobs=delta.logprobs,  # type: ignore[union-attr]
+                        delta=delta.text,
+                        logprobs=delta.logprobs,
                     )
                 )
                 self._number += 1
             else:
+                message = None
                 self._say(delta)
         return self._take()
 
@@ -284,7 +336,7 @@ class Emitter:
             case deltas.Finish(reason):
                 self.finish = reason
                 if reason in ("stop", "calls"):
-                    self._close_speech(last=not self.cells and not self.called)
+                    self._close_speech(last=not (self.cells or self.called or self.strayed))
             case deltas.Spent(usage):
                 self.turn_usage = usage
                 self.usage = usage if self.usage is None else self.usage + usage
@@ -418,7 +470,7 @@ class Emitter:
 
     def _begin_call(self, begun: deltas.CallBegun) -> None:
         self._close_speech(last=False)
-        if not self._start.parallel_tool_calls and (self._calls or self.cells or self.called):
+        if not self._start.parallel_tool_calls and (self._calls or self.cells or self.called or self.strayed):
             # One at a time was asked for, and not every model heeds it. It may call again when it has the answer.
             self._calls[begun.index] = None
             return
@@ -431,6 +483,9 @@ class Emitter:
             renamed = None if begun.name == "code_interpreter" else f"called {begun.name}"
             self._calls[begun.index] = self._open_cell(self._repaired or renamed)
             self._repaired = None
+            return
+        if (told := self._stray(begun.name)) is not None:
+            self._calls[begun.index] = _Stray(begun, len(self.items), told)
             return
         index = self._reserve()
         call = _Call(index, ids.within("ctc" if begun.custom else "fc", self._start.id, index), begun)
@@ -447,12 +502,12 @@ class Emitter:
         self._put(events.CodeStarted, output_index=index, item_id=cell.id)
         return cell
 
-    def _piece(self, call: _Call | Cell | None, text: str) -> None:
+    def _piece(self, call: _Call | Cell | _Stray | None, text: str) -> None:
         if isinstance(call, Cell):
             code = call.feed(text)
             if code:
                 self._put(events.CodeDelta, output_index=call.index, item_id=call.id, delta=code)
-        elif call is not None:
+        elif isinstance(call, _Call):
             call.pieces.append(text)
             kind = events.CustomInputDelta if call.custom else events.ArgumentsDelta
             self._put(kind, output_index=call.index, item_id=call.id, delta=text)
@@ -464,6 +519,9 @@ class Emitter:
                 self._put(events.CodeDelta, output_index=call.index, item_id=call.id, delta=rest)
             self._put(events.CodeDone, output_index=call.index, item_id=call.id, code=call.arguments.code)
             self.cells.append(call)
+        elif isinstance(call, _Stray):
+            self.strayed = True
+            self._strays.append((call.place, call.items(arguments)))
         elif call is not None:
             if not call.pieces and arguments:
                 self._piece(call, arguments)
@@ -563,7 +621,7 @@ class Emitter:
         for call in self._calls.values():
             if isinstance(call, _Call):
                 self._done(call.index, call.item(status, "".join(call.pieces)))
-            elif call is not None:
+            elif isinstance(call, Cell):
                 call.end()
                 self._cut_cell(call)
         for cell in (*self.cells, *self._hosted.values()):

@@ -26,6 +26,7 @@ from belljar.wire.tools import AutoContainer, CodeInterpreterTool, Tier
 
 _log = logging.getLogger("belljar.engine")
 _RENEWED = "[The sandbox is a new one: the files of earlier code are there, its variables are gone.]"
+_MOVED = "[The sandbox is a new one: variables and files of earlier code are gone.]"
 _MARGIN = 60 * 60
 """Seconds before an upload expires in which it is not relied on: the vendor must still have it when the code runs."""
 
@@ -102,6 +103,11 @@ class Hosting:
             if kept.upstream == self._there.upstream:
                 self._there = kept
         await self._supply(container)
+
+    def tell_moved(self) -> None:
+        """Earlier code ran in another container than ours of now; it matters where a provider's is kept."""
+        if self._premises.keeps:
+            self._notes.append(_MOVED)
 
     async def _supply(self, container: ContainerRecord) -> None:
         there, premises = self._there, self._premises

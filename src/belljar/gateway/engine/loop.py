@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
+from functools import partial
 from typing import Literal
 
 from msgspec import Struct, structs
@@ -24,6 +25,7 @@ from belljar.gateway.engine.emitter import Cell, Emitter
 from belljar.gateway.engine.history import Asked, Recalled, recall
 from belljar.gateway.engine.hosting import Hosting
 from belljar.gateway.engine.sealing import Sealer
+from belljar.gateway.engine.seeing import Seeing
 from belljar.gateway.engine.staging import Stage, has_files
 from belljar.gateway.interpreter import Interpreter, Ran
 from belljar.gateway.store.base import Blobs, ContainerRecord, ItemRecord, Records, ResponseRecord
@@ -32,7 +34,7 @@ from belljar.sandbox.outputs import Stderr, Stdout
 from belljar.wire import faults, ids
 from belljar.wire.codec import encode
 from belljar.wire.events import TERMINAL, Event
-from belljar.wire.items import CellEnd, Compaction, InputItem, OutputItem
+from belljar.wire.items import CellEnd, CodeInterpreterCall, Compaction, InputItem, OutputItem
 from belljar.wire.requests import CreateResponse
 from belljar.wire.responses import Response, Usage
 from belljar.wire.tools import AutoContainer, CodeInterpreterTool, FunctionTool
@@ -131,6 +133,7 @@ class Run:
             include=frozenset(request.include),
             cite=self._citations.cite,
             ours=self._names.__contains__,
+            stray=partial(choices.missing, request),
             calls_left=request.max_tool_calls,
         )
 
@@ -212,7 +215,7 @@ class Run:
             )
             self._stage.where = self._hosting.where
             route = structs.replace(route, model=self._hosting)
-        await self._recall(route)
+        route = await self._recall(route)
         if self._recalled.compact_now:
             yield await self._compact(route)
             yield emitter.complete(int(self._rooms.clock()))
@@ -241,9 +244,10 @@ class Run:
                         yield shown
             if self._too_long():
                 yield await self._compact(route)
-            if emitter.called or not emitter.cells:
+            if emitter.called or not (emitter.cells or emitter.strayed):
                 break
-            choice = choices.released(choice)
+            if emitter.cells:
+                choice = choices.released(choice)
             if self._tokens_left() == 0:
                 yield emitter.cut("max_output_tokens")
                 return
@@ -254,7 +258,8 @@ class Run:
 
     # -- before -----------------------------------------------------------------------------------------------------
 
-    async def _recall(self, route: Route) -> None:
+    async def _recall(self, route: Route) -> Route:
+        """What came before and what came with it, made ready; the way to the model, as it is to be asked for this."""
         request, rooms, owner = self._request, self._rooms, self._caller.owner
         recalled = await recall(rooms.records, Asked.of(self._request), owner, self.id, self._memory)
         tool, hosting = self._tool, self._hosting
@@ -271,14 +276,26 @@ class Run:
                 await self._look(container)
                 if hosting is not None:
                     where = f"{self._tool_path()}.container"
+                    if self._moved(container):
+                        hosting.tell_moved()
                     await self._deadline.wait(hosting.supply(container, self._stage.params, where))
         self._recalled = recalled
         whole = self._recalled.items
-        await self._stage.load(whole, files_inline=route.traits.hosted and tool is None, model=request.model)
+        housed = tool is not None
+        await self._stage.load(
+            whole,
+            before=len(recalled.before),
+            housed=housed,
+            files_inline=route.traits.hosted and not housed,
+            model=request.model,
+        )
         shown = self._stage.shown(whole)
         self._context = await compaction.opened(shown, rooms.sealer, owner, first=len(recalled.before))
         self._told = replay.told(self._context)
         self._images = replay.shown(self._context) if route.traits.sees else {}
+        if not self._stage.words:
+            return route
+        return structs.replace(route, model=Seeing(route.model, self._stage.words, blind=not route.traits.sees))
 
     def _tool_path(self) -> str:
         return f"tools[{next(at for at, tool in enumerate(self._request.tools) if tool is self._tool)}]"
@@ -308,6 +325,13 @@ class Run:
         there = await self._rooms.records.all_container_files(container.id)
         self._citations.know(there)
         self._stage.know(there)
+
+    def _moved(self, container: ContainerRecord) -> bool:
+        """The newest code ran elsewhere: its container was deleted meanwhile, or the caller names another."""
+        earlier = self._recalled.containers
+        if not earlier or earlier[0] == container.id:
+            return False
+        return not any(type(item) is CodeInterpreterCall for item in self._emitter.full())
 
     def _prospect(self) -> ContainerRecord:
         """The container as it will be, for the tool's description: it is made when it is needed."""
@@ -339,7 +363,7 @@ class Run:
         tools = () if bare else choices.offered(request, declared)
         return ModelRequest(
             model=route.name,
-            items=(*self._context, *self._emitter.full()[self._from :]),
+            items=(*self._context, *self._emitter.heard(self._from)),
             instructions=request.instructions,
             tools=tools,
             tool_choice=choices.forced(choice, tools),  # type: ignore[arg-type]
@@ -358,6 +382,7 @@ class Run:
             stream=request.stream or request.background,
             call_outputs=self._told,
             call_images=self._images,
+            hops=self._caller.hops,
         )
 
     async def _answer(self, route: Route, asked: ModelRequest, *, patient: bool) -> AsyncGenerator[list[Delta], None]:
@@ -406,7 +431,7 @@ class Run:
         emitter = self._emitter
         if self._tool is None or emitter.cells or emitter.called or self._request.tool_choice == "none":
             return None
-        if route.traits.dialect != "chat" or emitter.calls_left == 0:
+        if route.traits.dialect != "chat" or emitter.calls_left == 0 or emitter.strayed:
             return None
         return fenced_call(emitter.text)
 
@@ -424,7 +449,9 @@ class Run:
         left = self._deadline.left
         most = self._rooms.options.timeout
         timeout = max(left, 0.001) if most is None or left < most else None
-        run = self._rooms.interpreter.run(container, arguments.code, arguments.requirements, timeout=timeout)
+        run = self._rooms.interpreter.run(
+            container, arguments.code, arguments.requirements, timeout=timeout, moved=self._moved(container)
+        )
         ran: Ran | None = None
         began = time.monotonic()
         try:

@@ -120,7 +120,7 @@ class Engine:
                 fault="missing_required_parameter",
             )
         shown = await compaction.opened(recalled.items, rooms.sealer, caller.owner, first=len(recalled.before))
-        asked = ModelRequest(model=route.name, items=shown, call_outputs=replay.told(shown))
+        asked = ModelRequest(model=route.name, items=shown, call_outputs=replay.told(shown), hops=caller.hops)
         summary, usage = await compaction.summarise(route, asked)
         if request.instructions:
             summary = f"{request.instructions}\n\n{summary}"

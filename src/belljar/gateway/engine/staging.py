@@ -5,7 +5,8 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from urllib.parse import unquote_to_bytes
 
 from msgspec import UNSET, structs
@@ -45,6 +46,21 @@ def _with_parts(item: InputItem, parts: Sequence[Part]) -> InputItem:
     return structs.replace(item, output=tuple(parts))  # type: ignore[type-var]
 
 
+def _path(item: InputItem, at: int, number: int) -> str:
+    """A part's place in the request."""
+    return f"input[{at}].{'content' if isinstance(item, Message) else 'output'}[{number}]"
+
+
+@contextmanager
+def _naming(param: str) -> Iterator[None]:
+    """A container's refusal of a file, with the name that the request has for it."""
+    try:
+        yield
+    except InvalidRequest as error:
+        problem = str(error).removeprefix("file: ")
+        raise InvalidRequest(f"Invalid value for '{param}': {problem}.", param=param, fault="invalid_value") from None
+
+
 class Stage:
     """The files of one response: where each is, and how its part is shown to the model."""
 
@@ -58,7 +74,10 @@ class Stage:
         """Which parameter gave a file, by its path in the container."""
         self.where: Callable[[str], str] = "at /mnt/data/{}".format
         """What the model is told of where a file is, by its path in the container."""
+        self.words: dict[str, str] = {}
+        """What a model that sees no pictures is told of one that code can open, by its data URL."""
         self._inline: dict[str, str] = {}
+        self._unseen: dict[str, str] = {}
 
     async def place_ids(self, container: ContainerRecord, file_ids: Sequence[str], param: str) -> None:
         """Uploaded files that the tool names."""
@@ -76,7 +95,7 @@ class Stage:
                 continue
             moved: list[Part] = []
             for number, part in enumerate(parts):
-                where = f"input[{at}].content[{number}]"
+                where = _path(item, at, number)
                 moved.append(await self._place_part(container, part, where) if isinstance(part, InputFile) else part)
             staged.append(_with_parts(item, moved))
         return tuple(staged)
@@ -100,7 +119,8 @@ class Stage:
             async with self._blobs.write() as writer:
                 await writer.write(data)
                 blob = await writer.finish()
-            kept = await self._containers.put_file(container, name, blob, type=kind)
+            with _naming(f"{where}.filename"):
+                kept = await self._containers.put_file(container, name, blob, type=kind)
             self._places[kept.id] = kept.path
             self.params[kept.path] = f"{where}.file_data"
             return InputFile(file_id=kept.id, filename=name)
@@ -121,32 +141,52 @@ class Stage:
         """Files that the container already has."""
         self._places.update({file.id: file.path for file in files})
 
-    async def load(self, items: Sequence[InputItem], *, files_inline: bool, model: str) -> None:
-        """Read what must go to the model itself: pictures, and whole files where it takes them."""
-        for at, item in enumerate(items):
+    async def load(
+        self, items: Sequence[InputItem], *, before: int, housed: bool, files_inline: bool, model: str
+    ) -> None:
+        """Read what must go to the model itself: pictures, and whole files where it takes them.
+
+        So many items were there `before` the request's own. `housed` says that there is a container for files, though
+        one given earlier may be gone with another container.
+        """
+        for at, item in enumerate(items, -before):
             for number, part in enumerate(() if _is_bare(item) else _parts(item)):
-                where = f"input[{at}].content[{number}]"
-                if isinstance(part, InputImage) and part.file_id is not None and part.file_id not in self._inline:
-                    file = await self._file(part.file_id, f"{where}.file_id")
-                    if file.type not in _IMAGES:
-                        raise InvalidRequest(
-                            f"Invalid value for '{where}.file_id': {file.filename!r} is {file.type}, not a picture."
-                            f" Supported are {', '.join(sorted(_IMAGES))}.",
-                            param=f"{where}.file_id",
-                            fault="invalid_value",
-                        )
-                    self._inline[part.file_id] = await self._data_url(file, where)
+                where = _path(item, at, number) if at >= 0 else "previous_response_id"
+                if isinstance(part, InputImage):
+                    if part.file_id is not None and part.file_id not in self._inline:
+                        await self._load_picture(part.file_id, where, earlier=at < 0)
                 elif isinstance(part, InputFile) and files_inline:
                     if isinstance(part.file_id, str) and part.file_id not in self._inline:
                         file = await self._file(part.file_id, f"{where}.file_id")
                         self._inline[part.file_id] = await self._data_url(file, where)
-                elif isinstance(part, InputFile) and not self._places:
+                elif isinstance(part, InputFile) and not housed:
                     raise InvalidRequest(
                         f"Unsupported value: '{where}'. The model '{model}' takes no files. Add the code_interpreter"
                         " tool to have them in its container.",
                         param=where,
                         fault="unsupported_value",
                     )
+
+    async def _load_picture(self, id: str, where: str, *, earlier: bool) -> None:
+        """One that is in the container too is never refused: the model knows where it is, whether or not it sees it."""
+        if earlier and await self._records.get_file(id, self._owner) is None:
+            self._unseen[id] = "[A picture was given earlier and is no longer here]"
+            return
+        file = await self._file(id, f"{where}.file_id")
+        words = f"[{file.filename!r} cannot be shown to you as a picture; code can open it]"
+        if id in self._places and (file.type not in _IMAGES or file.size > LARGEST_INLINE):
+            self._unseen[id] = words
+            return
+        if file.type not in _IMAGES:
+            raise InvalidRequest(
+                f"Invalid value for '{where}.file_id': {file.filename!r} is {file.type}, not a picture."
+                f" Supported are {', '.join(sorted(_IMAGES))}.",
+                param=f"{where}.file_id",
+                fault="invalid_value",
+            )
+        self._inline[id] = await self._data_url(file, where)
+        if id in self._places:
+            self.words[self._inline[id]] = words
 
     def shown(self, items: Iterable[InputItem]) -> tuple[InputItem, ...]:
         """The items as the model sees them: a file that is in the container is a path."""
@@ -160,6 +200,8 @@ class Stage:
     def _shown(self, part: Part) -> Part:
         if isinstance(part, InputImage) and part.file_id in self._inline:
             return structs.replace(part, file_id=None, image_url=self._inline[part.file_id])
+        if isinstance(part, InputImage) and part.file_id in self._unseen:
+            return InputText(text=self._unseen[part.file_id])
         if not isinstance(part, InputFile) or not isinstance(part.file_id, str):
             return part
         if part.file_id in self._places:

@@ -15,6 +15,10 @@ RESTARTED = (
     "[The Python session was restarted since the last call: all files in /mnt/data are back, but variables, imports "
     "and running processes are gone. Define again what you need.]"
 )
+MOVED = (
+    "[This is not the container of the earlier calls: their variables and imports are gone, and so are the files that "
+    "they made. The tool's description says what /mnt/data holds. Make again what you need.]"
+)
 
 
 def describe(

@@ -6,7 +6,7 @@ import asyncio
 import re
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from belljar.errors import BelljarError, NoneFree, OperatorError, OverQuota
@@ -71,9 +71,17 @@ class Interpreter:
         return FunctionTool(name=NAME, description=about, parameters=_PARAMETERS, strict=False)
 
     async def run(
-        self, container: ContainerRecord, code: str, requirements: Sequence[str] = (), *, timeout: float | None = None
+        self,
+        container: ContainerRecord,
+        code: str,
+        requirements: Sequence[str] = (),
+        *,
+        timeout: float | None = None,
+        moved: bool = False,
     ) -> AsyncGenerator[Output | Ran, None]:
         """Text and displays as they come, and at the end one `Ran`. Leaving early stops the code.
+
+        `moved` says that the code which the model ran before was in another container, as it is then told.
 
         `NoneFree`, `OverQuota` and faults of the installation are raised; everything else that can go wrong with the
         code, its packages or its sandbox is told in the `Ran`.
@@ -101,7 +109,7 @@ class Interpreter:
             raise
         except BelljarError as error:
             ran = _not_run(error)
-        yield ran
+        yield replace(ran, told=f"{telling.MOVED}\n\n{ran.told}") if moved else ran
 
     async def _ran(self, lease: Lease, transcript: Transcript, changed: Sequence[FileChanged], end: Exit) -> Ran:
         files = await lease.collect(changed)

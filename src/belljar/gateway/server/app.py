@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext
 
 from belljar.errors import BelljarError, Unauthenticated
@@ -61,7 +61,7 @@ class GatewayApp:
         self._ledger = Ledger(metrics, journal)
         self._in_flight = metrics.in_flight
         self._life = life
-        self._me = me.encode()
+        self._me = me
         self._origins = Origins(options.origins)
         self._quotas = quotas = Quotas(options.quota, services.records, clock, services.engine.in_background)
         self._router = Router(
@@ -121,12 +121,14 @@ class GatewayApp:
         if isinstance(found, Missed):
             await self._miss(request, found.allowed)
             return
-        if self._me and request.headers.get(_FROM) == self._me:
-            raise Refusal(_loop())
+        came = request.headers.get(_FROM)
+        hops = () if came is None else itself.came_through(came)
+        if hops and (self._me in hops or len(hops) >= itself.MOST):
+            raise Refusal(_loop(hops, self._me))
         request.params = found.params
         if not found.route.open:
             owner = await self._owner(request)
-            request.caller = Caller(owner, request.id, clients.live(request.headers))
+            request.caller = Caller(owner, request.id, clients.live(request.headers), hops)
             self._quotas.request(owner)
         await found.route.handler(request)
 
@@ -207,13 +209,19 @@ def _before_accepting(send: Send) -> Send:
     return renamed
 
 
-def _loop() -> Fault:
+def _loop(hops: Sequence[str], me: str) -> Fault:
+    if me not in hops:
+        what = f"This request has come through {len(hops)} gateways: most likely an upstream of one leads back to it."
+    elif hops[-1] == me:
+        what = "This gateway was asked by itself: the address of this upstream leads back to it."
+    else:
+        what = "This gateway was asked by itself through another one: an upstream of the other leads back to it."
     return Fault(
         status=508,
         type="server_error",
         code="upstream_loop",
-        message="This gateway was asked by itself: the address of this upstream leads back to it. Change the "
-        "upstream's base_url, or the OPENAI_BASE_URL with which the gateway was started.",
+        message=f"{what} Change the upstream's base_url, or the OPENAI_BASE_URL with which the gateway was started."
+        f" (The header {itself.HEADER} tells the way.)",
         retryable=False,
     )
 

@@ -13,6 +13,7 @@ from belljar.dialects.deltas import Decoder, Delta, ModelRequest
 from belljar.dialects.premises import Premises
 from belljar.dialects.quirks import Quirks
 from belljar.errors import BadSettings, ProviderError
+from belljar.gateway.upstream import itself
 from belljar.gateway.upstream.answers import Answer, Broken
 from belljar.gateway.upstream.endpoint import Endpoint
 from belljar.gateway.upstream.transport import Transport, whole
@@ -66,10 +67,11 @@ class DialectModel:
         body: bytes | None = dialect.encode(request, endpoint.quirks)
         decoder = dialect.decoder(request, endpoint.quirks, endpoint.name)
         url = endpoint.url(dialect.PATH.replace("{model}", quote(request.model, safe="")))
+        headers = itself.passed_on(endpoint.headers, request.hops)
         answer: Answer | None = None
         try:
             while body is not None:
-                answer = await self._transport.post(url, endpoint.headers, body, timeout=endpoint.timeout)
+                answer = await self._transport.post(url, headers, body, timeout=endpoint.timeout)
                 if answer.status != 200:
                     said = await whole(answer, _FAULT_BYTES)
                     raise dialect.fault(answer.status, answer.headers, said, endpoint.name)

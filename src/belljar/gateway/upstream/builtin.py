@@ -27,9 +27,16 @@ from msgspec import UNSET, Struct
 from belljar.dialects.deltas import CallBegun, CallEnd, CallPiece, Delta, Finish, ModelRequest, Spent, Text, Traits
 from belljar.gateway.upstream import retelling
 from belljar.gateway.upstream.samples import sample
-from belljar.gateway.upstream.snippets import cells
+from belljar.gateway.upstream.snippets import cells, is_python
 from belljar.wire import ids
-from belljar.wire.items import CodeInterpreterCall, CustomToolCallOutput, FunctionCallOutput, InputItem, Message
+from belljar.wire.items import (
+    CodeInterpreterCall,
+    CustomToolCallOutput,
+    FunctionCallOutput,
+    InputItem,
+    InputText,
+    Message,
+)
 from belljar.wire.responses import Usage
 from belljar.wire.tools import Choice, CustomTool, FunctionTool
 
@@ -119,6 +126,14 @@ def decide(request: ModelRequest) -> Decided:
     return next((decided for rule in _RULES if (decided := rule(seen)) is not None), _ABOUT)
 
 
+def _parts_in_python(message: InputItem) -> tuple[str, ...]:
+    """Of a message that is not Python as a whole: notes on the files that came with it stand beside the code."""
+    if not isinstance(message, Message) or isinstance(message.content, str):
+        return ()
+    texts = (dedent(part.text).strip() for part in message.content if isinstance(part, InputText))
+    return tuple(text for text in texts if is_python(text))
+
+
 def _look(request: ModelRequest) -> _Seen:
     items = request.items
     users = [at for at, item in enumerate(items) if isinstance(item, Message) and item.role == "user"]
@@ -131,7 +146,7 @@ def _look(request: ModelRequest) -> _Seen:
         request=request,
         message=message,
         since=since,
-        python=cells(message),
+        python=cells(message) or (_parts_in_python(items[users[-1]]) if users else ()),
         done=tuple(item for item in since if isinstance(item, CodeInterpreterCall)),
         interpreter=next(ours, None),
         functions=tuple(tool for tool in tools if tool.name != _INTERPRETER),

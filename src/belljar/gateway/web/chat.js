@@ -6,6 +6,9 @@ import { Turn } from "./turn.js";
 const OUTPUTS = "code_interpreter_call.outputs";
 const ENDS = new Set(["response.completed", "response.failed", "response.incomplete"]);
 const GOING = new Set(["queued", "in_progress"]);
+const FILES = new Set(["input_file", "input_image"]);
+const PICTURE = /\.(png|jpe?g|gif|webp)$/i;
+const LARGEST_PICTURE = 5 * 2 ** 20;
 const ATTEMPTS = 12;
 const LONGEST_PAUSE = 5000;
 const PATIENCE = 3000;
@@ -82,8 +85,9 @@ export class Chat {
         typeof item.content === "string" ? [{ type: "input_text", text: item.content }] : item.content,
       );
     const texts = parts.filter((part) => part.type === "input_text").map((part) => part.text);
-    const ids = parts.filter((part) => part.type === "input_file" && part.file_id).map((part) => part.file_id);
-    const files = ids.map(async (id) => {
+    const attached = parts.filter((part) => FILES.has(part.type) && part.file_id);
+    const ids = new Set(attached.map((part) => part.file_id));
+    const files = [...ids].map(async (id) => {
       try {
         const file = await this.#api.get(`v1/files/${id}`);
         return { id, name: file.filename, size: file.bytes };
@@ -125,14 +129,21 @@ export class Chat {
   }
 
   #body(asked) {
-    const files = asked.files.map((one) => ({ type: "input_file", file_id: one.id }));
+    const code = this.#page.interpreter;
+    const files = asked.files.flatMap((one) => {
+      const shown = isPicture(one);
+      return [
+        ...(code || !shown ? [{ type: "input_file", file_id: one.id }] : []),
+        ...(shown ? [{ type: "input_image", file_id: one.id, detail: "auto" }] : []),
+      ];
+    });
     const text = asked.text ? [{ type: "input_text", text: asked.text }] : [];
     const before = this.#record.turns.filter((one) => typeof one === "string").at(-1);
     return {
       model: asked.model,
       input: [{ role: "user", content: [...text, ...files] }],
       previous_response_id: before,
-      tools: this.#page.interpreter ? [{ type: "code_interpreter", container: { type: "auto" } }] : [],
+      tools: code ? [{ type: "code_interpreter", container: { type: "auto" } }] : [],
       include: [OUTPUTS],
       stream: true,
       background: true,
@@ -268,6 +279,11 @@ export class Chat {
     this.#memory.keep(this.#record);
     this.#page.kept(this.#record);
   }
+}
+
+/** Whether a model that sees is to be shown it: providers take these kinds, up to about this size. */
+function isPicture({ name, size }) {
+  return PICTURE.test(name) && size > 0 && size <= LARGEST_PICTURE;
 }
 
 /** The first line that says something: not the fence of some code. */
