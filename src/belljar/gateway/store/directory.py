@@ -239,7 +239,7 @@ class DirectoryBlobs:
 
 
 class Incoming:
-    """The port `BlobWriter`: gathers a hop's worth, then hashes and writes it in one go to a thread."""
+    """The port `BlobWriter`: a hop's worth is hashed and written in a thread while the next comes in."""
 
     def __init__(self, path: Path, keep: Callable[[Path, str], None], root: Path) -> None:
         self._path = path
@@ -251,6 +251,7 @@ class Incoming:
         self._hash = hashlib.sha256()
         self._file: int | None = None
         self._over = False
+        self._hop: asyncio.Future[None] | None = None
         # A cancelled caller leaves its thread at work, and `discard` must not close the file under it.
         self._turn = threading.Lock()
 
@@ -258,17 +259,32 @@ class Incoming:
         return self
 
     async def __aexit__(self, *error: object) -> None:
+        if self._hop is not None:
+            self._hop.add_done_callback(_forget)
         if not self._over:
             await asyncio.shield(asyncio.to_thread(self._discard))
 
     async def write(self, data: bytes) -> None:
+        self._check()
         self._gathered.append(data)
         self._waiting += len(data)
         if self._waiting >= HOP:
-            await asyncio.to_thread(self._append, self._gather())
+            await self._landed()
+            self._hop = asyncio.get_running_loop().run_in_executor(None, self._append, self._gather())
 
     async def finish(self) -> Blob:
+        await self._landed()
         return await asyncio.to_thread(self._finish, self._gather())
+
+    async def _landed(self) -> None:
+        """The hop before is written; what went wrong with it is raised here."""
+        hop, self._hop = self._hop, None
+        if hop is not None:
+            await hop
+
+    def _check(self) -> None:
+        if self._over:
+            raise ValueError("this blob is finished or given up")
 
     def _gather(self) -> list[bytes]:
         pieces, self._gathered, self._waiting = self._gathered, [], 0
@@ -299,8 +315,7 @@ class Incoming:
                 pass  # what went wrong before is what the caller should hear; `sweep` tries again
 
     def _put(self, pieces: list[bytes]) -> None:
-        if self._over:
-            raise ValueError("this blob is finished or given up")
+        self._check()
         if self._file is None:
             self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         for piece in pieces:
@@ -319,6 +334,12 @@ class Incoming:
             yield
         except OSError as error:
             raise faults.of_system(error, self._root) from error
+
+
+def _forget(hop: asyncio.Future[None]) -> None:
+    """What went wrong with a hop whose blob is given up is nobody's concern."""
+    if not hop.cancelled():
+        hop.exception()
 
 
 class _Open:
