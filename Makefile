@@ -4,8 +4,8 @@ READY := .venv/ready
 CLIENTS := .venv/clients/ready
 export PYTHON
 
-.PHONY: all serve run check test cover fix lock bench soak size clean
-all: check test
+.PHONY: all serve run lint check test cover fix lock bench soak size clean
+all: lint test
 
 serve: $(READY)
 	$(BIN)/belljar serve
@@ -13,12 +13,14 @@ serve: $(READY)
 run: $(READY)
 	$(BIN)/belljar run -c "import pandas as pd; pd.DataFrame({'x': [1, 2, 3]}).describe()"
 
-check: $(READY)
+lint: $(READY)
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python scripts/map.py --check
+
+check: lint
 	$(BIN)/pytest -q -n auto tests/unit
 
 test: $(READY) $(CLIENTS)
@@ -41,6 +43,7 @@ lock: $(READY)
 bench: $(READY)
 	$(BIN)/python bench/sandbox.py
 	$(BIN)/python bench/gateway.py
+	$(BIN)/python bench/workspace.py
 
 soak: $(READY)
 	$(BIN)/pytest -m soak --timeout 0
