@@ -1,6 +1,7 @@
 """What every test shares: no settings or keys from outside, a directory of its own, no silent skips in CI."""
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,9 @@ def pytest_configure(config: pytest.Config) -> None:
     for name in list(os.environ):
         if name.startswith("BELLJAR_") or (name.endswith("_API_KEY") and not live):
             del os.environ[name]
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # As a shell starts what runs in the background; the programs under test would not hear Ctrl-C either.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)
