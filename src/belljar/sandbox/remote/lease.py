@@ -70,9 +70,7 @@ class Lease:
                     answer = await stack.enter_async_context(asked)
                 yield answer
         except (NotReached, Broken) as error:
-            raise Lost(
-                f"the sandbox is gone: the sandbox server at {self.url} does not answer any more: {error}"
-            ) from None
+            raise self._door.loss(error) from None
 
     @asynccontextmanager
     async def _while_held(self) -> AsyncIterator[None]:
