@@ -475,7 +475,7 @@ def test_a_file_is_saved_under_another_name_but_not_elsewhere(tab: Tab, project:
     for place, seen in (
         ("../plan.txt", "leads out of the project"),
         ("link.txt", "is a link"),
-        ("out/plan.txt", "link"),
+        ("out/plan.txt", "'out' is a link"),
     ):
         retype(tab, ".place", place)
         tab.press("Enter")
@@ -488,6 +488,33 @@ def test_a_file_is_saved_under_another_name_but_not_elsewhere(tab: Tab, project:
     tab.see("notes/計画.txt", "dialog .saved")
     assert (project / "notes" / "計画.txt").read_text() == "the plan"
     assert not (project.parent / "plan.txt").exists()
+
+
+def test_a_place_named_while_the_one_before_is_looked_at_is_looked_at_too(tab: Tab, project: Path) -> None:
+    ask(tab, "open('slow.txt', 'w').write('late')", "belljar")
+    answered(tab)
+    tab.click('.files button[aria-label="Save slow.txt to the project"]')
+    tab.see("new", ".proposals .badge")
+    tab.run(
+        "window.direct = window.fetch; window.held = [];"
+        "window.fetch = async (...all) => { const told = await direct(...all);"
+        "await new Promise(go => held.push(go)); return told }; 0"
+    )
+    retype(tab, ".place", "link.txt")
+    tab.press("Enter")
+    tab.wait("held.length === 1")
+    retype(tab, ".place", "second.txt")
+    tab.run("held[0]()")
+    assert tab.run("document.querySelector('dialog .primary').disabled")
+    tab.press("Enter")
+    tab.wait("held.length === 2")
+    tab.run("held[1]()")
+    tab.wait("!document.querySelector('dialog .primary').disabled")
+    assert tab.text(".proposals .badge") == "new"
+    tab.run("window.fetch = direct; 0")
+    tab.click("dialog button", "Save 1 file")
+    tab.see("second.txt", "dialog .saved")
+    assert (project / "second.txt").read_text() == "late"
 
 
 def test_what_changed_since_it_was_shown_is_asked_about_again(tab: Tab, project: Path) -> None:

@@ -134,12 +134,13 @@ export async function save(api, container, files) {
   yes.focus({ preventScroll: true });
   tell();
 
-  /** What would happen at another place. */
+  /** What would happen at another place. An answer about a place that is no longer the one named is let go. */
   async function look(row) {
     const rename = rows.map((one) => ({ number: one.number, destination: one.destination }));
+    const place = row.destination;
     try {
       const { proposals } = await api.post("belljar/project/propose", { ...asked, rename });
-      row.show(proposals[row.number - 1]);
+      if (row.destination === place) row.show(proposals[row.number - 1]);
       said.hidden = true;
     } catch (error) {
       complain(error);
@@ -193,9 +194,9 @@ class Row {
   #proposal;
   #box;
   #place;
+  #shown;
   #state = make("span", { class: "badge" });
   #more = make("div");
-  busy = false;
 
   constructor(proposal, look, changed) {
     this.number = proposal.number;
@@ -207,16 +208,8 @@ class Row {
       value: proposal.destination,
       spellcheck: false,
     });
-    this.#place.addEventListener("input", () => {
-      this.busy = true;
-      changed();
-    });
-    const leave = async () => {
-      if (!this.busy) return;
-      await look(this);
-      this.busy = false;
-      changed();
-    };
+    this.#place.addEventListener("input", changed);
+    const leave = () => this.busy && look(this);
     this.#place.addEventListener("blur", leave);
     this.#place.addEventListener("keydown", (event) => event.key === "Enter" && leave());
     const about = `${size(proposal.size)} · ${proposal.mimeType ?? "unknown type"}`;
@@ -243,6 +236,7 @@ class Row {
 
   show(proposal) {
     this.#proposal = proposal;
+    this.#shown = this.destination;
     const refused = proposal.state === null;
     this.#box.disabled = refused;
     this.#box.checked = !refused;
@@ -263,6 +257,11 @@ class Row {
 
   get destination() {
     return this.#place.value;
+  }
+
+  /** Whether the place that is named is another than what is shown is about. */
+  get busy() {
+    return this.destination !== this.#shown;
   }
 
   /** What was seen is what is approved. */
