@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import BinaryIO, NamedTuple, Protocol, Self, cast
+from zlib import adler32
 
 from belljar.errors import BelljarError, InvalidRequest, TooLarge
 from belljar.gateway.containers import names
@@ -36,8 +37,8 @@ _EACH = 1024
 """What a file counts besides its bytes: empty ones must not gather without end."""
 _PAGE = 4096
 _ZIP, _GZIP, _BZIP, _XZ = b"PK", b"\x1f\x8b", b"BZh", b"\xfd7zXZ\0"
-_SIZE, _SUM = re.compile(rb"([0-7]{11})[\0 ]"), re.compile(rb"([0-7]{6})[\0 ]{2}(?=0)")
-"""As most write them, and `0`, a regular file, behind the sum."""
+_SIZE, _SUM = re.compile(rb"([0-7]{11})[\0 ]"), re.compile(rb"([0-7]{6})[\0 ]{2}([05])")
+"""As most write them, and behind the sum `0`, a regular file, or `5`, a directory."""
 _XZ_MEMORY = 128 * MIB
 """What `xz -9` needs, twice."""
 
@@ -82,15 +83,37 @@ def parts(archive: BinaryIO, filename: str, bounds: Bounds) -> list[Part] | None
     tally, head = _begun(archive, filename, bounds)
     if head.startswith((_ZIP, _GZIP, _BZIP, _XZ)):
         return None
-    found: list[Part] = []
-    skipping = cast(BinaryIO, _Skipping(archive))
-    with tally.explained(), tarfile.open(fileobj=skipping, mode="r:", tarinfo=_Header) as tar:
-        for path, info in _files(tar, tally):
-            if info.sparse is not None:
-                return None
-            found.append(Part(path, info.offset_data, info.size))
-            tally.add(info.size)
+    with tally.explained():
+        found = _plain_parts(archive, tally)
+        with tarfile.open(fileobj=cast(BinaryIO, _Skipping(archive)), mode="r:", tarinfo=_Header) as tar:
+            for path, info in _files(tar, tally):
+                if info.sparse is not None:
+                    return None
+                found.append(Part(path, info.offset_data, info.size))
+                tally.add(info.size)
     return found if tally.fills() else None
+
+
+def _plain_parts(archive: BinaryIO, tally: _Tally) -> list[Part]:
+    """The files at the beginning, up to a header that is out of the ordinary or the end; the archive stands there then.
+
+    `tarfile` reads such headers as well, at several times the price, and there may be many thousands.
+    """
+    found: list[Part] = []
+    at = 0
+    while (header := _plain(archive.read(tarfile.BLOCKSIZE))) is not None:
+        start = at + tarfile.BLOCKSIZE
+        end = start + header.size + -header.size % tarfile.BLOCKSIZE
+        if end > tally.packed:
+            break  # it is cut short
+        if header.is_folder:
+            tally.folder()
+        else:
+            found.append(Part(tally.file(header.name, header.size), start, header.size))
+            tally.add(header.size)
+        at = archive.seek(end)
+    archive.seek(at)
+    return found
 
 
 def _begun(archive: BinaryIO, filename: str, bounds: Bounds) -> tuple[_Tally, bytes]:
@@ -148,7 +171,7 @@ class _Tally:
 
     def __init__(self, bounds: Bounds, packed: int, filename: str) -> None:
         self._bounds = bounds
-        self._packed = packed
+        self.packed = packed
         self._most = min(bounds.bytes, max(FREE, packed * RATIO))
         self._filename = filename
         self._paths: set[str] = set()
@@ -183,7 +206,7 @@ class _Tally:
 
     def fills(self) -> bool:
         """Whether the archive is hardly larger than its files would be on a disk: who keeps it is charged for those."""
-        return self._packed <= 2 * self._bytes + _PAGE * len(self._paths) + tarfile.RECORDSIZE
+        return self.packed <= 2 * self._bytes + _PAGE * len(self._paths) + tarfile.RECORDSIZE
 
     @contextmanager
     def explained(self) -> Iterator[None]:
@@ -241,6 +264,8 @@ def _tar(source: Source, tally: _Tally) -> Iterator[str | bytes]:
 
 
 def _files(tar: tarfile.TarFile, tally: _Tally) -> Iterator[tuple[str, tarfile.TarInfo]]:
+    if tar.firstmember is None:  # type: ignore[attr-defined] # nor does it tell of this
+        return  # it has none; `next` would go back to look again
     while (info := tar.next()) is not None:
         tar.members.clear()  # type: ignore[attr-defined] # it would keep them all, which typeshed does not tell
         if info.isdir():
@@ -258,20 +283,41 @@ class _Header(tarfile.TarInfo):
 
     @classmethod
     def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
-        size, told = _SIZE.match(buf, 124), _SUM.match(buf, 148)
-        if size is None or told is None or len(buf) != tarfile.BLOCKSIZE or int(told[1], 8) != _sum(buf):
-            return super().frombuf(buf, encoding, errors)  # of another kind, or not as it should be
-        name, prefix = (
-            bytes(field).partition(b"\0")[0].decode(encoding, errors) for field in (buf[:100], buf[345:500])
-        )
-        header = cls(f"{prefix}/{name}" if prefix else name)
-        header.size = int(size[1], 8)
+        plain = _plain(buf)
+        if plain is None or plain.is_folder:
+            return super().frombuf(buf, encoding, errors)
+        header = cls(plain.name)
+        header.size = plain.size
         return header
 
 
+class _Plain(NamedTuple):
+    """What the header of an ordinary file or directory says."""
+
+    name: str
+    size: int
+    is_folder: bool
+
+
+def _plain(block: bytes | bytearray) -> _Plain | None:
+    """None for a header of another kind, and for what is none."""
+    size, told = _SIZE.match(block, 124), _SUM.match(block, 148)
+    if size is None or told is None or len(block) != tarfile.BLOCKSIZE or int(told[1], 8) != _sum(block):
+        return None
+    plain = _Plain(_text(block[:100]), int(size[1], 8), told[2] == tarfile.DIRTYPE)
+    if plain.is_folder and plain.size:
+        return None
+    return plain._replace(name=f"{_text(block[345:500])}/{plain.name}") if block[345] else plain
+
+
+def _text(field: bytes | bytearray) -> str:
+    return field.partition(b"\0")[0].decode("utf-8", "surrogateescape")
+
+
 def _sum(header: bytes | bytearray) -> int:
-    """As if blanks stood in its own place."""
-    return sum(header) - sum(header[148:156]) + 8 * ord(" ")
+    """Of all bytes, as if blanks stood in its own place. Of so few, the lower half of Adler's sum is theirs and one."""
+    low, middle, high = adler32(header[:148]), adler32(header[156:412]), adler32(header[412:])
+    return (low & 0xFFFF) + (middle & 0xFFFF) + (high & 0xFFFF) - 3 + 8 * ord(" ")
 
 
 def _inflated(archive: BinaryIO, head: bytes) -> Source:

@@ -129,7 +129,7 @@ class Files:
                 infos = await self._write(held, incoming, passed)
             kept: list[ContainerFileRecord] = []
             for start in range(0, len(incoming), _AT_ONCE):
-                some = [self._record(slot.id, one) for one in incoming[start : start + _AT_ONCE]]
+                some = self._recorded(slot.id, incoming[start : start + _AT_ONCE])
                 kept += await self._records.put_container_files(slot.id, some)
         except BaseException:
             if held is not None:
@@ -160,16 +160,19 @@ class Files:
                     [info] = await workspace.write(held.sandbox.files, [before], self._blobs, [])
                     held.note(known.record, info)
 
-    def _record(self, container_id: str, one: Incoming) -> ContainerFileRecord:
+    def _recorded(self, container_id: str, incoming: Sequence[Incoming]) -> list[ContainerFileRecord]:
         now = self._clock()
-        return ContainerFileRecord(
-            id=one.id or ids.new("cfile"),
-            container_id=container_id,
-            path=one.path,
-            created_at=int(now),
-            size=one.blob.size,
-            modified=now,
-            source=one.source,
-            blob=one.blob.name,
-            type=one.type,
-        )
+        return [
+            ContainerFileRecord(
+                id=one.id or id,
+                container_id=container_id,
+                path=one.path,
+                created_at=int(now),
+                size=one.blob.size,
+                modified=now,
+                source=one.source,
+                blob=one.blob.name,
+                type=one.type,
+            )
+            for one, id in zip(incoming, ids.several("cfile", len(incoming)), strict=True)
+        ]

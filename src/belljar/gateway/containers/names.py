@@ -17,15 +17,17 @@ def checked(name: str) -> str:
     """A path under /mnt/data, relative and exact in every character; `InvalidRequest` says what is wrong with it."""
     plain = name.removeprefix(MOUNT)
     parts = [part for part in plain.split("/") if part not in ("", ".")]
-    try:
-        longest = max((len(part.encode()) for part in parts), default=0)
-    except UnicodeEncodeError:
-        raise _invalid(name, "has characters that no file name can hold; use UTF-8") from None
     if not parts or "\0" in plain:
         raise _invalid(name, "does not name a file; give a name without NUL, such as data.csv")
     if plain.startswith("/") or ".." in parts:
         raise _invalid(name, "leads out of /mnt/data; use a relative path without '..'")
     path = "/".join(parts)
+    if path.isascii() and len(path) <= LONGEST_PART:  # as most are
+        return path
+    try:
+        longest = max(len(part.encode()) for part in parts)
+    except UnicodeEncodeError:
+        raise _invalid(name, "has characters that no file name can hold; use UTF-8") from None
     if longest > LONGEST_PART or len(path.encode()) > LONGEST:
         raise _invalid(name, f"is too long; {LONGEST_PART} bytes between slashes and {LONGEST} in all are the most")
     return path
@@ -33,7 +35,12 @@ def checked(name: str) -> str:
 
 def clashing(paths: Collection[str]) -> str | None:
     """A path that would have to be a file and a directory at once."""
-    folders = {path[:at] for path in paths for at, letter in enumerate(path) if letter == "/"}
+    folders: set[str] = set()
+    for path in paths:
+        folder = path.rpartition("/")[0]
+        while folder and folder not in folders:
+            folders.add(folder)
+            folder = folder.rpartition("/")[0]
     return next((path for path in paths if path in folders), None) if folders else None
 
 

@@ -52,7 +52,9 @@ class Table(Generic[R]):
         self.columns = ", ".join(fields)
         self.select = f"SELECT {self.columns} FROM {name}"
         self.insert = f"INSERT INTO {name} ({self.columns}) VALUES ({', '.join('?' * len(fields))})"
-        self.upsert = f"{self.insert} ON CONFLICT ({', '.join(key)}) DO UPDATE SET {changed}"
+        conflict = f"ON CONFLICT ({', '.join(key)}) DO"
+        self.add = f"{self.insert} {conflict} NOTHING"
+        self.upsert = f"{self.insert} {conflict} UPDATE SET {changed}"
         self._turned = tuple((fields.index(field), turn) for field, turn in write.items())
 
     def write(self, record: R) -> Sequence[object]:

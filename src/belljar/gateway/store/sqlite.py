@@ -214,7 +214,10 @@ class SqliteRecords:
         def work(connection: sqlite3.Connection) -> list[ContainerFileRecord] | None:
             if not _has(connection, "containers", container_id):
                 return None
-            connection.executemany(CONTAINER_FILES.upsert, map(CONTAINER_FILES.write, records))
+            rows = list(map(CONTAINER_FILES.write, records))
+            if connection.executemany(CONTAINER_FILES.add, rows).rowcount == len(rows):
+                return list(records)  # all new, as those of an archive mostly are
+            connection.executemany(CONTAINER_FILES.upsert, rows)
             where = f"{CONTAINER_FILES.select} WHERE container_id = ? AND path = ?"
             found = [connection.execute(where, (container_id, record.path)).fetchone() for record in records]
             return list(map(CONTAINER_FILES.read, found))
