@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import io
 import unicodedata
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
@@ -289,6 +290,16 @@ async def test_a_newer_file_at_the_same_path_keeps_its_id(records: Records) -> N
     await records.put_container(container("cntr_2"))
     elsewhere = container_file("cfile_3", "a/b.csv", container_id="cntr_2")
     assert await records.put_container_file(elsewhere) == elsewhere
+
+
+async def test_of_many_files_those_that_were_there_keep_their_ids(records: Records) -> None:
+    await records.put_container(container())
+    old = [container_file(f"cfile_{n}", f"{n}.csv") for n in range(2)]
+    assert await records.put_container_files("cntr_1", old) == old
+    newer = [container_file(f"cfile_{n + 10}", f"{n}.csv", size=n + 7) for n in range(4)]
+    kept = [replace(newer[0], id="cfile_0"), replace(newer[1], id="cfile_1"), *newer[2:]]
+    assert await records.put_container_files("cntr_1", newer) == kept
+    assert await records.all_container_files("cntr_1") == kept
 
 
 async def test_paths_are_exact(records: Records) -> None:
@@ -578,6 +589,30 @@ async def test_nothing_is_there_until_a_blob_is_finished(blobs: Blobs) -> None:
         await writer.write(data)
         assert await writer.finish() == Blob(name, len(data))
     assert await _all(blobs.stream(name)) == data
+
+
+@pytest.mark.parametrize("before", [0, 5, MIB + 1])
+async def test_what_is_read_in_a_thread_comes_back_as_it_went(blobs: Blobs, before: int) -> None:
+    data = bytes(range(251)) * (3 * MIB // 251)
+    source = io.BytesIO(data[before:])
+    async with blobs.write() as writer:
+        await writer.write(data[:before])
+        await writer.drain(lambda buffer: source.readinto(buffer[:700_001]))
+        await writer.write(b"end")
+        blob = await writer.finish()
+    assert await _all(blobs.stream(blob.name)) == data + b"end"
+
+
+async def test_a_read_that_fails_is_told_and_nothing_is_kept(blobs: Blobs) -> None:
+    def read(buffer: memoryview) -> int:
+        raise EOFError("gone")
+
+    async with blobs.write() as writer:
+        await writer.write(b"x")
+        with pytest.raises(EOFError, match="gone"):
+            await writer.drain(read)
+    with pytest.raises(NotFound):
+        await _all(blobs.stream(hashlib.sha256(b"x").hexdigest()))
 
 
 @pytest.mark.parametrize("name", ["0" * 64, "", "..", "../records.db", "incoming", "A" * 64, "0" * 63, "0" * 64 + "\n"])

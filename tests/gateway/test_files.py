@@ -233,6 +233,23 @@ def test_an_archive_is_unpacked_on_request(client: OpenAI, house: House, kind: s
     assert [one.path for one in client.containers.files.list(container.id)] == ["/mnt/data/sub/é.txt"]
 
 
+@pytest.mark.parametrize("size", [6, 9 << 20])
+def test_an_archive_may_be_the_body_itself(client: OpenAI, house: House, size: int) -> None:
+    content = bytes(range(251)) * (size // 251) + b"\0" * (size % 251)
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as tar:
+        info = tarfile.TarInfo("sub/é.bin")
+        info.size = size
+        tar.addfile(info, io.BytesIO(content))
+    container = client.containers.create(name="archive")
+    address = f"{house.base_url}/containers/{container.id}/files?extract=true"
+    answer = httpx2.post(address, content=buffer.getvalue(), headers={"content-type": "application/x-tar"})
+    assert answer.status_code == 200, answer.text
+    [file] = client.containers.files.list(container.id)
+    assert (file.path, file.bytes) == ("/mnt/data/sub/é.bin", size)
+    assert client.containers.files.content.retrieve(file.id, container_id=container.id).read() == content
+
+
 def test_an_archive_with_tricks_is_refused_and_nothing_is_kept(client: OpenAI, house: House) -> None:
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as tar:

@@ -345,6 +345,15 @@ class FakeWriter:
         self._data += data
         await asyncio.sleep(0)
 
+    async def drain(self, read: Callable[[memoryview], int]) -> None:
+        def all() -> None:
+            buffer = memoryview(bytearray(1 << 20))
+            while count := read(buffer):
+                self._blobs.hops.append(count)
+                self._data += buffer[:count]
+
+        await asyncio.to_thread(all)
+
     async def finish(self) -> Blob:
         name = hashlib.sha256(self._data).hexdigest()
         self._blobs.kept[name] = self._data

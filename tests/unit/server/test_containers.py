@@ -101,6 +101,7 @@ def test_uploaded_files_are_placed_by_id_in_every_way(gateway: Gateway) -> None:
         (b'{"file_id": 5}', {}, "file_id"),
         (b'{"file_id": "file-x"}', {}, "file_id"),
         (b'{"file_id": "file-x", "path": "y"}', {}, "path"),
+        (b"PK...", {"content-type": "application/zip"}, "extract"),
     ],
 )
 def test_a_bad_file_for_a_container(gateway: Gateway, body: bytes, headers: dict[str, str], param: str) -> None:
@@ -111,7 +112,7 @@ def test_a_bad_file_for_a_container(gateway: Gateway, body: bytes, headers: dict
     assert gateway.rooms.blobs.open == 0
 
 
-@pytest.mark.parametrize("way", ["query", "field", "placed"])
+@pytest.mark.parametrize("way", ["query", "field", "placed", "body"])
 def test_archives_are_unpacked_when_asked(gateway: Gateway, way: str) -> None:
     id = gateway.ask("POST", "/v1/containers", {"name": "lab"}).json["id"]
     path = f"/v1/containers/{id}/files"
@@ -120,11 +121,13 @@ def test_archives_are_unpacked_when_asked(gateway: Gateway, way: str) -> None:
         answer = gateway.ask("POST", f"{path}?extract=true", form(archive), FORM)
     elif way == "field":
         answer = gateway.ask("POST", path, form(archive, ('name="extract"', b"true")), FORM)
+    elif way == "body":
+        answer = gateway.ask("POST", f"{path}?extract=true", b"PK...", {"content-type": "application/zip"})
     else:
         file = gateway.ask("POST", "/v1/files", form(('name="purpose"', b"user_data"), archive), FORM).json["id"]
         answer = gateway.ask("POST", f"{path}?extract=true", {"file_id": file})
     assert [one["path"] for one in answer.json["data"]] == ["/mnt/data/1.txt", "/mnt/data/2.txt"]
-    assert gateway.rooms.containers.extracted == [("all.zip", 5)]
+    assert gateway.rooms.containers.extracted == [("archive" if way == "body" else "all.zip", 5)]
 
 
 def test_faults_of_a_container_have_their_status(gateway: Gateway) -> None:

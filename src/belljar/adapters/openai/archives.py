@@ -16,7 +16,7 @@ from belljar.filesystem.mounts import HostFile
 from belljar.filesystem.opening import Opener
 from belljar.filesystem.paths import Segments, segments_of, spelled
 
-_PIECE = 256 << 10
+_PIECE = 512 << 10
 _OWNERLESS = b"0000644\0" + 2 * b"0000000\0"
 _TIMELESS = b"%011o\0" % 0
 _MAGIC = (b"ustar\x0000" + bytes(64) + 2 * b"0000000\0").ljust(255, b"\0")
@@ -29,6 +29,16 @@ class Member(NamedTuple):
     open: Callable[[], BinaryIO]
 
 
+class Packed(Protocol):
+    """A tar, which may be read again from its beginning."""
+
+    def seek(self, offset: int, whence: int = ..., /) -> int: ...
+
+    def read(self, size: int = ..., /) -> bytes: ...
+
+    def close(self) -> None: ...
+
+
 class Archive(Protocol):
     """What is to be uploaded."""
 
@@ -36,8 +46,7 @@ class Archive(Protocol):
     def members(self) -> Sequence[Member]: ...
 
     @abstractmethod
-    def packed(self) -> io.IOBase:
-        """As one tar, which may be read again from its beginning."""
+    def packed(self) -> Packed: ...
 
 
 class Tarball(Archive):
@@ -52,7 +61,7 @@ class Tarball(Archive):
                 Member(segments_of(info.name), info.size, partial(self._opened, info)) for info in tar if info.isreg()
             ]
 
-    def packed(self) -> io.IOBase:
+    def packed(self) -> BinaryIO:
         return self._path.open("rb")
 
     def _opened(self, info: tarfile.TarInfo) -> BinaryIO:
@@ -82,7 +91,7 @@ class Tree(Archive):
                         found.append(Member(segments, entry.stat().st_size, partial(_opened, entry.path)))
         return found
 
-    def packed(self) -> io.IOBase:
+    def packed(self) -> TarStream:
         return TarStream(self.members())
 
 
@@ -96,7 +105,7 @@ class HostFiles(Archive):
     def members(self) -> Sequence[Member]:
         return self._members
 
-    def packed(self) -> io.IOBase:
+    def packed(self) -> TarStream:
         return TarStream(self._members)
 
 
@@ -132,24 +141,24 @@ class TarStream(io.RawIOBase):
         if (offset, whence) == (0, io.SEEK_SET):
             self._begin()
         elif (offset, whence) == (0, io.SEEK_END):
-            self._pieces, self._ahead, self._at = iter(()), memoryview(b""), self._length
+            self._pieces, self._ahead, self._taken, self._at = iter(()), b"", 0, self._length
         else:
             raise io.UnsupportedOperation(f"seek({offset}, {whence}): to the beginning or the end only")
         return self._at
 
     def read(self, size: int = -1) -> bytes:
-        """At most so many bytes, and a piece at least; none at the end."""
-        if not self._ahead:
-            self._ahead = memoryview(next(self._pieces, b""))
-        data = self._ahead[: len(self._ahead) if size < 0 else size]
-        self._ahead = self._ahead[len(data) :]
+        """At most so many bytes, and no more than a piece; none at the end."""
+        if self._taken == len(self._ahead):
+            self._ahead, self._taken = next(self._pieces, b""), 0
+        data = self._ahead[self._taken : None if size < 0 else self._taken + size]
+        self._taken += len(data)
         self._at += len(data)
-        return bytes(data)
+        return data
 
     def _begin(self) -> None:
         self._pieces = self._gathered()
-        self._ahead = memoryview(b"")
-        self._at = 0
+        self._ahead = b""
+        self._taken = self._at = 0
 
     def _gathered(self) -> Iterator[bytes]:
         """Small files together: a piece becomes a write to the network."""

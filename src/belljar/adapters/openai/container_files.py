@@ -11,10 +11,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from io import IOBase
+from contextlib import closing
+from io import SEEK_END, BytesIO
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from belljar.adapters.openai.archives import Archive, Member, packed_one
+from belljar.adapters.openai.archives import Archive, Member, Packed, packed_one
 from belljar.filesystem.paths import Segments, segments_of, spelled
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 ROOT = "/mnt/data"
 _PAGE = 100
 _AT_ONCE = 8
+_PIECE = 1 << 20
 _EXTRACT = {"extract": "true"}
 _EMPTY = b"\0" * 10240
 _UNFIT = re.compile(r'[\x00-\x1f\x7f/\\%"]')
@@ -64,6 +66,7 @@ class ContainerFiles:
     """
 
     def __init__(self, client: OpenAI, container_id: str, *, unpacking: bool) -> None:
+        self._client = client
         self._wire = client.containers.files
         self._id = container_id
         self._unpacking = unpacking
@@ -80,7 +83,7 @@ class ContainerFiles:
     def put(self, segments: Segments, content: bytes, *, older: Iterable[Kept] = ()) -> None:
         """The newest wins; `older` are those of the same path, of which a server that unpacks keeps none."""
         if self._unpacking:
-            self._upload(packed_one(segments, content), None)
+            self._unpack(BytesIO(packed_one(segments, content)), None)
             return
         name = _UNFIT.sub(lambda found: f"%{ord(found[0]):02X}", spelled(segments))
         self._wire.create(self._id, file=(name, content, "application/octet-stream"))
@@ -90,8 +93,8 @@ class ContainerFiles:
         """Every file of an archive but those that are `there`."""
         members = [member for member in archive.members() if member.segments not in there]
         if self._unpacking and members and not there:
-            with archive.packed() as packed:
-                self._upload(packed, progress)
+            with closing(archive.packed()) as packed:
+                self._unpack(packed, progress)
             return
 
         def put(member: Member) -> None:
@@ -105,12 +108,16 @@ class ContainerFiles:
     def delete(self, file: Kept) -> None:
         self._wire.delete(file.id, container_id=self._id)
 
-    def _upload(self, packed: IOBase | bytes, progress: Progress | None) -> None:
-        content = _Counted(packed, progress) if progress is not None and isinstance(packed, IOBase) else packed
-        file: Any = ("files.tar", content, "application/x-tar")
-        with self._wire.with_streaming_response.create(self._id, file=file, extra_body=_EXTRACT) as answer:
-            for _ in answer.iter_bytes(1 << 16):  # tells of each file, which is much where they are many
-                pass
+    def _unpack(self, packed: Packed, progress: Progress | None) -> None:
+        """Not as a form: the server would have to look for its end in every byte."""
+        body = _Body(packed, progress)
+        headers = {"content-type": "application/x-tar", "content-length": str(body.length)}
+        self._client.post(
+            f"/containers/{self._id}/files",
+            content=body,
+            options={"headers": headers, "params": _EXTRACT},
+            cast_to=bytes,  # tells of each file, which nobody reads
+        )
 
     def _read(self, path: str) -> Segments:
         inside = path.removeprefix(f"{ROOT}/")
@@ -119,24 +126,20 @@ class ContainerFiles:
         return segments_of(inside)
 
 
-class _Counted(IOBase):
-    """A stream that tells how much of it was read."""
+class _Body:
+    """A stream in pieces, from its beginning. Of what it can read itself, an HTTP client takes little at once."""
 
-    def __init__(self, stream: Any, progress: Progress) -> None:
+    def __init__(self, stream: Packed, progress: Progress | None) -> None:
         self._stream = stream
         self._progress = progress
+        self.length = stream.seek(0, SEEK_END)
 
-    def seek(self, offset: int, whence: int = 0) -> int:
-        return int(self._stream.seek(offset, whence))
-
-    def tell(self) -> int:
-        return int(self._stream.tell())
-
-    def read(self, size: int = -1) -> bytes:
-        data: bytes = self._stream.read(size)
-        if data:
-            self._progress(len(data))
-        return data
+    def __iter__(self) -> Iterator[bytes]:
+        self._stream.seek(0)
+        while piece := self._stream.read(_PIECE):
+            yield piece
+            if self._progress is not None:
+                self._progress(len(piece))
 
 
 def each(act: Callable[[T], object], items: Iterable[T]) -> None:

@@ -16,6 +16,15 @@ from belljar.wire.codec import encode
 from belljar.wire.items import Json
 
 _FIELDS = {"file_id", "extract"}
+_ARCHIVES = {
+    b"application/x-tar",
+    b"application/zip",
+    b"application/gzip",
+    b"application/x-gzip",
+    b"application/x-bzip2",
+    b"application/x-xz",
+}
+"""What a body may say it is; what it is, it shows itself."""
 
 
 class ContainerRoutes:
@@ -74,6 +83,8 @@ class ContainerRoutes:
         extract = request.query.flag("extract")
         if request.content_type == MULTIPART:
             made = await self._upload(request, container, extract=extract)
+        elif request.content_type in _ARCHIVES:
+            made = await self._unpack(request, container, extract=extract)
         else:
             body = await request.json(self._options.largest_body)
             made = await self._place(container, _file_id(body), request.caller.owner, extract=extract)
@@ -139,6 +150,16 @@ class ContainerRoutes:
             if extract:
                 return list(await self._containers.extract(container, blob, form.file.filename))
             return await self._containers.put_file(container, form.file.filename, blob, type=form.file.type)
+
+    async def _unpack(
+        self, request: Request, container: ContainerRecord, *, extract: bool
+    ) -> list[ContainerFileRecord]:
+        """An archive that is the body itself: large ones come in quicker so than in a form."""
+        if not extract:
+            raise complaints.missing("extract", "Add '?extract=true' to have the body unpacked, or send a form.")
+        room = await uploads.Room.of(self._quotas, request.caller.owner, self._options.largest_upload)
+        async with uploads.receive_body(request, self._blobs, room, "archive") as file:
+            return list(await self._containers.extract(container, await file.keep(), file.filename))
 
     async def _place(
         self, container: ContainerRecord, id: str, owner: str, *, extract: bool

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 from belljar.errors import InvalidRequest, TooLarge
 from belljar.gateway.engine.caller import Caller
 from belljar.gateway.server.query import Query
+from belljar.gateway.server.rest import CONNECTION, LARGE, Rest
 from belljar.wire import ids, reading
 from belljar.wire.faults import Fault, body
 from belljar.wire.items import Json
@@ -50,6 +51,7 @@ class Request:
         "_began",
         "_patience",
         "_query",
+        "_read",
         "_receive",
         "_send",
         "always",
@@ -57,6 +59,7 @@ class Request:
         "finished",
         "headers",
         "id",
+        "last",
         "method",
         "params",
         "path",
@@ -70,6 +73,7 @@ class Request:
         self._send = send
         self._patience = patience
         self._query: Query | None = None
+        self._read = 0
         self.scope = scope
         self.method: str = scope["method"]
         self.path: str = scope["raw_path"].decode("ascii", "replace")
@@ -81,6 +85,8 @@ class Request:
         """Headers of any answer to this request."""
         self.finished = False
         """The whole body was read."""
+        self.last = False
+        """The connection ends with the answer."""
         self.status = 0
         """What was answered; 0 before."""
 
@@ -121,8 +127,19 @@ class Request:
                 raise Gone
             self.finished = not message.get("more_body", False)
             if data := message.get("body", b""):
+                self._read += len(data)
                 return data  # type: ignore[no-any-return]
         return b""
+
+    def take(self) -> Rest | None:
+        """What `read` has not given of a large body, for a thread to read; None where there is little or no telling."""
+        given = self.scope.get("extensions", {}).get(CONNECTION)
+        left = (self.length or 0) - self._read
+        if given is None or left < LARGE:
+            return None
+        connection, early = given["take"]()
+        self.last = True
+        return Rest(connection, early, left, self._patience)
 
     async def body(self, limit: int) -> bytes:
         """All of it."""
@@ -178,7 +195,8 @@ class Request:
             await self.open(fault.status, headers)
             await self._send({"type": "http.response.body", "body": data})
             return
-        await self.open(fault.status, (*headers, (b"connection", b"close")))
+        self.last = True
+        await self.open(fault.status, headers)
         await self.write(data)
         try:
             async with asyncio.timeout(_LINGER):
@@ -198,6 +216,8 @@ class Request:
             _VERSION,
             *self.always,
         ]
+        if self.last:
+            told.append((b"connection", b"close"))
         await self._send({"type": "http.response.start", "status": status, "headers": told})
 
     def write(self, data: bytes) -> Awaitable[None]:
@@ -222,15 +242,16 @@ class Request:
             return await self._receive()
         except asyncio.CancelledError:
             if stalled and task.uncancel() == 0:
-                raise self._stalled() from None
+                raise self.stalled() from None
             raise
         finally:
             timer.cancel()
 
-    def _stalled(self) -> Refusal:
+    def stalled(self) -> Refusal:
         message = f"The request's body stalled: nothing came for {self._patience:g} seconds. Send it again."
         fault = Fault(status=408, type="invalid_request_error", code="request_timeout", message=message)
-        return Refusal(fault, ((b"connection", b"close"),))
+        self.last = True
+        return Refusal(fault)
 
 
 def _too_large(limit: int) -> TooLarge:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import socket
 import sys
 from typing import Any
 
@@ -13,12 +15,14 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 
 from belljar.gateway.server import handshake
 from belljar.gateway.server.http import Headers, Message
+from belljar.gateway.server.rest import CONNECTION, LARGE
 from belljar.gateway.server.socket import STOPPING
 from belljar.wire import ids
 from belljar.wire.faults import Fault, body
 
 _LARGEST_HEAD = 64 << 10
 """Bytes of an address and its headers together."""
+_LARGE_DIGITS = len(str(LARGE))
 _HEAD_PATIENCE = 30.0
 """Seconds that a client may take to send them."""
 _KEEP_ALIVE = 75
@@ -56,6 +60,8 @@ class Protocol(HttpToolsProtocol):
     def on_header(self, name: bytes, value: bytes) -> None:
         self._measure(len(name) + len(value))
         super().on_header(name, value)
+        if len(value) >= _LARGE_DIGITS and name.lower() == b"content-length":
+            self.scope["extensions"] = {CONNECTION: {"take": self._take}}
 
     def on_headers_complete(self) -> None:
         self._expect_no_more()
@@ -74,6 +80,12 @@ class Protocol(HttpToolsProtocol):
             super().handle_websocket_upgrade()
         else:
             self._refuse(fault, handshake.VERSION)
+
+    def _take(self) -> tuple[socket.socket, bytes]:
+        """The connection, which the loop reads no more, and what it has read of the body and not yet told of."""
+        self.flow.pause_reading()
+        early, self.cycle.body = bytes(self.cycle.body), bytearray()
+        return socket.socket(fileno=os.dup(self.transport.get_extra_info("socket").fileno())), early
 
     # -- upgrades -----------------------------------------------------------------------------------------------------
 

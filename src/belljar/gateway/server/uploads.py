@@ -1,15 +1,16 @@
-"""Uploads: a form's file goes into a blob as it comes in, never whole in memory."""
+"""Uploads: a form's file, or a body that is one, goes into a blob as it comes in, never whole in memory."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 
 from belljar.errors import InvalidRequest, TooLarge
 from belljar.gateway.server import names
-from belljar.gateway.server.http import Refusal, Request
+from belljar.gateway.server.http import Gone, Refusal, Request
 from belljar.gateway.server.multipart import Begun, Ended, FormReader, Piece
 from belljar.gateway.server.quota import Quotas
+from belljar.gateway.server.rest import CutOff, Rest, Stalled
 from belljar.gateway.store.base import Blob, Blobs, BlobWriter
 from belljar.wire import complaints
 
@@ -20,7 +21,7 @@ _FRAME = 1 << 16
 
 
 class Incoming:
-    """The file of a form: all of it has come, none of it is kept before `keep`."""
+    """A file: all of it has come, none of it is kept before `keep`."""
 
     def __init__(self, filename: str, type: str, writer: BlobWriter) -> None:
         self.filename = filename
@@ -31,6 +32,13 @@ class Incoming:
     async def add(self, data: bytes) -> None:
         self.size += len(data)
         await self._writer.write(data)
+
+    async def add_rest(self, rest: Rest) -> None:
+        self.size += rest.size
+        try:
+            await self._writer.drain(rest.read)
+        finally:
+            rest.stop()
 
     async def keep(self) -> Blob:
         return await self._writer.finish()
@@ -96,6 +104,29 @@ async def receive(request: Request, blobs: Blobs, room: Room) -> AsyncIterator[F
                         form.fields[field] = _text(field, value)
         reader.close()
         yield form
+
+
+@asynccontextmanager
+async def receive_body(request: Request, blobs: Blobs, room: Room, filename: str) -> AsyncIterator[Incoming]:
+    """The body of a request as a file. Leaving without `keep`, or by an error, leaves nothing behind."""
+    if request.length is not None:
+        room.check(request.length)
+    with ExitStack() as last:
+        async with blobs.write() as writer:
+            file = Incoming(filename, request.content_type.decode("latin-1"), writer)
+            while data := await request.read():
+                await file.add(data)
+                room.check(file.size)
+                if (rest := request.take()) is not None:
+                    last.callback(rest.close)
+                    try:
+                        await file.add_rest(rest)
+                    except CutOff:
+                        raise Gone from None
+                    except Stalled:
+                        raise request.stalled() from None
+                    request.finished = True
+            yield file
 
 
 def _name(form: Form, field: str, filename: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Literal, Protocol
 
@@ -220,6 +220,12 @@ class BlobWriter(Protocol):
 
     async def write(self, data: bytes) -> None:
         """The next piece, however small: gathering them is not the caller's business."""
+
+    async def drain(self, read: Callable[[memoryview], int]) -> None:
+        """All that `read` puts into a buffer until it puts nothing; it is called in a thread of its own, and may wait.
+
+        Whoever cancels this has to see to it that `read` ends.
+        """
 
     async def finish(self) -> Blob: ...
     async def __aenter__(self) -> BlobWriter: ...

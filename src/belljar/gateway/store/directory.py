@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -272,6 +273,14 @@ class Incoming:
             await self._landed()
             self._hop = asyncio.get_running_loop().run_in_executor(None, self._append, self._gather())
 
+    async def drain(self, read: Callable[[memoryview], int]) -> None:
+        await self._landed()
+        thread = ThreadPoolExecutor(1, "belljar-blob")
+        try:
+            await asyncio.get_running_loop().run_in_executor(thread, self._drain, self._gather(), read)
+        finally:
+            thread.shutdown(wait=False)
+
     async def finish(self) -> Blob:
         await self._landed()
         return await asyncio.to_thread(self._finish, self._gather())
@@ -296,6 +305,13 @@ class Incoming:
         with self._turn, self._explained():
             self._put(pieces)
 
+    def _drain(self, pieces: list[bytes], read: Callable[[memoryview], int]) -> None:
+        buffer = memoryview(bytearray(HOP))
+        with self._turn, self._explained():
+            self._put(pieces)
+            while count := read(buffer):
+                self._put((buffer[:count],))
+
     def _finish(self, pieces: list[bytes]) -> Blob:
         with self._turn, self._explained():
             self._put(pieces)
@@ -314,7 +330,7 @@ class Incoming:
             except OSError:
                 pass  # what went wrong before is what the caller should hear; `sweep` tries again
 
-    def _put(self, pieces: list[bytes]) -> None:
+    def _put(self, pieces: Iterable[bytes | memoryview]) -> None:
         self._check()
         if self._file is None:
             self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -355,7 +371,7 @@ class _Open:
         os.close(self._file)
 
 
-def _write(file: int, data: bytes) -> None:
+def _write(file: int, data: bytes | memoryview) -> None:
     left = memoryview(data)
     while left:
         left = left[os.write(file, left) :]
