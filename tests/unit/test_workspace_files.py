@@ -22,8 +22,9 @@ from belljar.errors import BelljarError, InvalidRequest, Lost, NotFound, TooLarg
 from belljar.sandbox.base import MIB, Cell, Content, Limits, Spec
 from belljar.sandbox.local import drive
 from belljar.sandbox.local.box import Box
-from belljar.sandbox.local.files import Files, guess_type
+from belljar.sandbox.local.files import Files
 from belljar.sandbox.local.source import LocalSource, Options
+from belljar.sandbox.mime import guess_type
 from belljar.sandbox.outputs import Run, fold
 
 SECRET = b"a secret of the host's"
@@ -580,6 +581,12 @@ def test_a_type_depends_on_the_extensions_alone(parts: list[str]) -> None:
     name = "".join(parts)
     known = mimetypes.MimeTypes(filenames=())
     assert guess_type(name) == (known.guess_type(f"x/{name}")[0] or "application/octet-stream")
+
+
+def test_kinds_of_data_files_are_known() -> None:
+    assert guess_type("in/a.parquet") == "application/vnd.apache.parquet"
+    assert guess_type("notes.md") == "text/markdown"
+    assert guess_type("a.unheard-of") == guess_type("a") == guess_type(".hidden") == "application/octet-stream"
 
 
 def test_changes_are_told_even_when_the_cell_is_killed(box: Box) -> None:

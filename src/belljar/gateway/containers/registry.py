@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import functools
-import mimetypes
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
@@ -25,6 +23,7 @@ from belljar.gateway.store.base import Blob, Blobs, ContainerFileRecord, Contain
 from belljar.gateway.store.slices import Slice
 from belljar.sandbox import explain
 from belljar.sandbox.base import SandboxSource
+from belljar.sandbox.mime import guess_type
 from belljar.wire import codec, ids
 from belljar.wire.tools import NetworkPolicy
 
@@ -340,17 +339,6 @@ class Containers:
     # Last, as it would hide the builtin from the annotations above.
     async def list(self, owner: str, page: Page, name: str | None = None) -> list[ContainerRecord]:
         return await self._records.list_containers(owner, page, name)
-
-
-def guess_type(path: str) -> str:
-    _, dot, extensions = path.rpartition("/")[2].lstrip(".").partition(".")
-    return _type_of(extensions) if dot else "application/octet-stream"
-
-
-@functools.lru_cache(1024)
-def _type_of(extensions: str) -> str:
-    """Kept for a while: an archive has many files, and few kinds of them."""
-    return mimetypes.guess_type(f"x/x.{extensions}")[0] or "application/octet-stream"
 
 
 def _no_file(container: ContainerRecord, id: str) -> NotFound:

@@ -16,7 +16,6 @@ from belljar.files import approval
 from belljar.files.approval import Proposal
 from belljar.files.project import Entry, Project
 from belljar.files.results import CodeExecutionOutputFile, FileDownloadResult, spool
-from belljar.gateway.containers.registry import guess_type
 from belljar.gateway.server import names, objects, uploads
 from belljar.gateway.server.http import Request
 from belljar.gateway.server.options import Options
@@ -25,6 +24,7 @@ from belljar.gateway.server.produced import Named, Produced, chosen
 from belljar.gateway.server.quota import Quotas
 from belljar.gateway.server.routing import Route
 from belljar.gateway.store.base import Blobs, FileRecord
+from belljar.sandbox.mime import guess_type
 from belljar.wire import complaints, ids
 from belljar.wire.codec import encode
 from belljar.wire.items import Json

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import functools
 import io
-import mimetypes
 import os
 import secrets
 import stat
@@ -21,6 +19,7 @@ from typing import Literal
 from belljar.errors import InvalidRequest, Lost, NotFound, TooLarge, WorkspaceSecurityError
 from belljar.sandbox.base import MIB, Content, FileInfo, Readable
 from belljar.sandbox.local import linux
+from belljar.sandbox.mime import guess_type
 from belljar.sandbox.outputs import FileChanged
 
 MOUNT = "/mnt/data/"
@@ -32,35 +31,8 @@ _SETTLED = 0.05
 _TEMPORARY = ".belljar-part-"
 _TRIES = 1000
 
-_TYPES = mimetypes.MimeTypes(filenames=())
-for _extension, _type in {
-    ".parquet": "application/vnd.apache.parquet",
-    ".xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
-    ".docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
-    ".pptx": "application/vnd.openxmlformats-officedocument.presentationml.presentation",
-    ".md": "text/markdown",
-    ".jsonl": "application/jsonl",
-    ".ipynb": "application/x-ipynb+json",
-    ".log": "text/plain",
-    ".yaml": "application/yaml",
-    ".yml": "application/yaml",
-    ".webp": "image/webp",
-}.items():
-    _TYPES.add_type(_type, _extension)
-
 Stamp = tuple[int, int, int, int]
 """Inode, size, modification and change time: differs whenever the bytes may."""
-
-
-def guess_type(name: str) -> str:
-    _, dot, extensions = name.rpartition("/")[2].lstrip(".").partition(".")
-    return _type_of(extensions) if dot else "application/octet-stream"
-
-
-@functools.lru_cache(1024)
-def _type_of(extensions: str) -> str:
-    """Kept for a while: there are many files, and few kinds of them."""
-    return _TYPES.guess_type(f"x/x.{extensions}")[0] or "application/octet-stream"
 
 
 def clean_name(name: str) -> str:
