@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cli.conftest import ELSEWHERE, Command, Served
+from tests.cli.conftest import Command, Served
 from tests.cli.test_run import cgroups, descendants, is_alive
 
 FOREVER = b'{"code": "print(1, flush=True)\\nimport time\\ntime.sleep(600)"}'
@@ -251,46 +251,6 @@ def test_a_token_file_that_holds_none(belljar: Command, content: str | None, mes
     assert "token" in ran.stderr
     assert message in ran.stderr
     assert "a b" not in ran.stderr
-
-
-def test_a_host_that_cannot_confine(belljar: Command) -> None:
-    code = """
-import sys
-from belljar.sandbox.local import probe
-from belljar.sandbox.local.diagnosis import Facts
-probe.gather = lambda: Facts(tries={"user namespace": "Operation not permitted"}, container="docker")
-from belljar.cli import main
-sys.exit(main())
-"""
-    ran = belljar.python(code, "sandbox", "--port", "0")
-    assert (ran.returncode, ran.stdout) == (3, "")
-    assert ran.stderr.startswith("belljar: error: this host cannot confine code (namespaces: user namespace: ")
-    assert "docker run --security-opt seccomp=unconfined" in ran.stderr
-
-
-def test_a_jail_that_does_not_start_after_all(belljar: Command) -> None:
-    code = """
-import sys
-from belljar.errors import CannotConfine
-from belljar.sandbox.local.source import LocalSource
-
-def prepare(self, spec):
-    raise CannotConfine("this host cannot confine code (it changed its mind)")
-
-LocalSource.prepare = prepare
-from belljar.cli import main
-sys.exit(main())
-"""
-    ran = belljar.python(code, "sandbox", "--port", "0")
-    assert ran.returncode == 3
-    assert ran.stderr == "belljar: error: this host cannot confine code (it changed its mind)\n"
-
-
-def test_elsewhere(belljar: Command) -> None:
-    start = ELSEWHERE.format(platform="darwin") + "from belljar.cli import main\nsys.exit(main())"
-    ran = belljar.python(start, "sandbox", "--port", "0")
-    assert (ran.returncode, ran.stdout) == (3, "")
-    assert ran.stderr.startswith("belljar: error: this host cannot confine code (")
 
 
 @pytest.mark.parametrize(

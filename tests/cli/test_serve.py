@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from tests.cli.conftest import ELSEWHERE, Command, Served
+from tests.cli.conftest import Command, Served
 from tests.cli.test_run import cgroups, descendants, is_alive
 
 FOREVER = "```python\nimport time\ntime.sleep(600)\n```"
@@ -216,49 +216,6 @@ def test_open_to_others_with_a_key(belljar: Command) -> None:
         while served.ask("/v1/models", Authorization=f"Bearer {made['key']}")[0] == 200:
             time.sleep(0.05)
         assert served.ask("/v1/models")[0] == 401
-
-
-def test_a_host_that_cannot_confine(belljar: Command) -> None:
-    code = """
-import sys
-from belljar.sandbox.local import probe
-from belljar.sandbox.local.diagnosis import Facts
-probe.gather = lambda: Facts(tries={"user namespace": "Operation not permitted"}, container="docker")
-from belljar.cli import main
-sys.exit(main())
-"""
-    ran = belljar.python(code, "serve", "--port", "0")
-    assert (ran.returncode, ran.stdout) == (3, "")
-    assert ran.stderr.startswith("belljar: error: this host cannot confine code (namespaces: user namespace: ")
-    assert "docker run --security-opt seccomp=unconfined" in ran.stderr
-
-
-def test_a_jail_that_does_not_start_after_all(belljar: Command) -> None:
-    code = """
-import sys
-from belljar.errors import CannotConfine
-from belljar.sandbox.local.source import LocalSource
-
-def prepare(self, spec):
-    raise CannotConfine("this host cannot confine code (it changed its mind)")
-
-LocalSource.prepare = prepare
-from belljar.cli import main
-sys.exit(main())
-"""
-    ran = belljar.python(code, "serve", "--port", "0", "--no-discover")
-    assert ran.returncode == 3
-    assert "belljar: error: this host cannot confine code (it changed its mind)\n" in ran.stderr
-    assert "Traceback" not in ran.stderr
-
-
-@pytest.mark.parametrize(("platform", "remedy"), [("darwin", "limactl start"), ("win32", "wsl --install")])
-def test_elsewhere(belljar: Command, platform: str, remedy: str) -> None:
-    start = ELSEWHERE.format(platform=platform) + "from belljar.cli import main\nsys.exit(main())"
-    ran = belljar.python(start, "serve", "--port", "0")
-    assert (ran.returncode, ran.stdout) == (3, "")
-    assert ran.stderr.startswith("belljar: error: this host cannot confine code (")
-    assert remedy in ran.stderr
 
 
 @pytest.mark.parametrize(
