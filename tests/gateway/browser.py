@@ -25,6 +25,26 @@ FLAGS = (
 PATIENCE = 30.0
 KEYS = {"Enter": (13, "\r"), "Escape": (27, ""), "Tab": (9, ""), " ": (32, " ")}
 SHIFT = 8
+HOLDING = """(() => {
+    const direct = fetch, wanted = new RegExp(%s), sent = %s;
+    window.held = [];
+    window.fetch = async (address, options) => {
+        if (!wanted.test(address)) return direct(address, options);
+        const turn = () => new Promise((go, fail) => {
+            held.push({ go, fail: () => fail(new TypeError("held back, and lost")) });
+            options?.signal?.addEventListener("abort", () => fail(options.signal.reason));
+        });
+        if (!sent) await turn();
+        const told = await direct(address, options);
+        if (!sent) return told;
+        if (!/event-stream/.test(told.headers.get("content-type"))) {
+            const text = await told.text();  // so that nothing is left to wait for once it is let go
+            told.json = async () => JSON.parse(text);
+        }
+        await turn();
+        return told;
+    };
+})()"""
 
 
 class Browser:
@@ -195,6 +215,24 @@ class Tab:
     def _mine(self) -> list[dict[str, Any]]:
         self.run("0")
         return [event for event in self._wire.events if event.get("sessionId") == self._session]
+
+    # -- answers that are late ----------------------------------------------------------------------------------------
+
+    def hold(self, address: str, *, sent: bool = True, reloads: bool = False) -> None:
+        """Hold back what comes from addresses that match, or, if not `sent`, what goes there."""
+        script = HOLDING % (json.dumps(address), json.dumps(sent))
+        if reloads:
+            self.call("Page.addScriptToEvaluateOnNewDocument", source=script)
+        else:
+            self.run(script)
+
+    def held(self, number: int) -> None:
+        """Wait until so many have been held back."""
+        self.wait(f"window.held?.length >= {number}")
+
+    def let_go(self, number: int, *, lost: bool = False) -> None:
+        """Let the page have one, or hear that there is none; it has dealt with it when this returns."""
+        self.run(f"held[{number}].{'fail' if lost else 'go'}(); new Promise(done => setTimeout(done))")
 
     # -- doing --------------------------------------------------------------------------------------------------------
 

@@ -118,6 +118,20 @@ def state(tab: Tab) -> str | None:
     return found
 
 
+def eventually(found: Callable[[], Any]) -> Any:
+    """What is found once something is."""
+    deadline = time.monotonic() + 30
+    while not (there := found()):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    return there
+
+
+def value(tab: Tab) -> str:
+    """What is typed and not sent."""
+    return str(tab.run("document.querySelector('#message').value"))
+
+
 def retype(tab: Tab, selector: str, text: str) -> None:
     """Something else, in place of what is there."""
     tab.click(selector)
@@ -249,6 +263,16 @@ def test_a_reload_does_not_stop_what_runs(tab: Tab, scene: Scene) -> None:
     assert tab.text(".output").strip() == "once"
 
 
+def test_the_link_to_the_message_leads_there_and_leaves_the_chat(tab: Tab) -> None:
+    ask(tab, "x = 40", "belljar")
+    answered(tab)
+    chat, turns = tab.run("location.hash"), tab.texts(".turn")
+    tab.run("document.getElementById('skip').focus()")
+    tab.press("Enter")
+    tab.wait("document.activeElement.id === 'message'")
+    assert (tab.run("location.hash"), tab.texts(".turn")) == (chat, turns)
+
+
 def test_chats_are_listed_and_can_be_deleted(tab: Tab, scene: Scene, home: House) -> None:
     scene.play("First.", "Second.")
     ask(tab, "The first chat")
@@ -267,8 +291,8 @@ def test_chats_are_listed_and_can_be_deleted(tab: Tab, scene: Scene, home: House
     tab.press("Enter")
     tab.click("dialog button.primary", "Delete")
     tab.wait("document.querySelectorAll('#chats li').length === 1")
-    assert tab.texts("#thread") == [""]
-    assert httpx2.get(f"{home.base_url}/responses/{id}").status_code == 404
+    tab.wait("document.querySelector('#thread').innerText === ''")
+    eventually(lambda: httpx2.get(f"{home.base_url}/responses/{id}").status_code == 404)
 
 
 def test_keys(tab: Tab, scene: Scene) -> None:
@@ -277,7 +301,7 @@ def test_keys(tab: Tab, scene: Scene) -> None:
     tab.type("one")
     tab.press("Enter", shift=True)
     tab.type("two")
-    assert tab.run("document.querySelector('#message').value") == "one\ntwo"
+    assert value(tab) == "one\ntwo"
     assert tab.texts(".turn") == []
     tab.choose("#model", "sim")
     tab.press("Enter")
@@ -375,7 +399,7 @@ def test_large_files_are_asked_about_and_too_large_ones_never_sent(tab: Tab, tmp
     tab.wait("document.querySelector('.chip[data-state=ready]')?.innerText.includes('101 MB')")
     tab.click(f".chip{of('huge.bin')} > button")
     tab.wait("document.querySelectorAll('.chip').length === 1")
-    assert tab.run("document.querySelector('#message').value") == "Read them"
+    assert value(tab) == "Read them"
 
 
 def test_files_of_the_project_are_browsed_and_chosen(tab: Tab, scene: Scene) -> None:
@@ -495,23 +519,18 @@ def test_a_place_named_while_the_one_before_is_looked_at_is_looked_at_too(tab: T
     answered(tab)
     tab.click('.files button[aria-label="Save slow.txt to the project"]')
     tab.see("new", ".proposals .badge")
-    tab.run(
-        "window.direct = window.fetch; window.held = [];"
-        "window.fetch = async (...all) => { const told = await direct(...all);"
-        "await new Promise(go => held.push(go)); return told }; 0"
-    )
+    tab.hold("propose$")
     retype(tab, ".place", "link.txt")
     tab.press("Enter")
-    tab.wait("held.length === 1")
+    tab.held(1)
     retype(tab, ".place", "second.txt")
-    tab.run("held[0]()")
+    tab.let_go(0)
     assert tab.run("document.querySelector('dialog .primary').disabled")
     tab.press("Enter")
-    tab.wait("held.length === 2")
-    tab.run("held[1]()")
+    tab.held(2)
+    tab.let_go(1)
     tab.wait("!document.querySelector('dialog .primary').disabled")
     assert tab.text(".proposals .badge") == "new"
-    tab.run("window.fetch = direct; 0")
     tab.click("dialog button", "Save 1 file")
     tab.see("second.txt", "dialog .saved")
     assert (project / "second.txt").read_text() == "late"
@@ -530,6 +549,396 @@ def test_what_changed_since_it_was_shown_is_asked_about_again(tab: Tab, project:
     tab.click("dialog button", "Save 1 file")
     tab.see("overwritten", "dialog .saved")
     assert (project / "late.txt").read_text() == "mine"
+
+
+# -- answers that come late -------------------------------------------------------------------------------------------
+
+
+def proposed(tab: Tab, name: str) -> str:
+    """Have code make a file; a selector for the button that saves it to the project."""
+    ask(tab, f"open({name!r}, 'w').write('made')", "belljar")
+    answered(tab)
+    tab.see(name, ".files")
+    return f'.files button[aria-label="Save {name} to the project"]'
+
+
+def test_the_folder_that_was_opened_last_is_shown(tab: Tab) -> None:
+    tab.click("#project")
+    tab.see("a.csv", ".entries")
+    tab.hold(r"belljar/project\?")
+    tab.click(".entries .folder", "data")
+    tab.held(1)
+    tab.click(".crumbs button", "project")
+    tab.held(2)
+    tab.let_go(1)
+    tab.let_go(0)
+    assert tab.texts(".crumbs button") == ["project"]
+    assert "a.csv" in tab.texts(".entries .name")
+    tab.click(".entries .folder", "data")
+    tab.held(3)
+    tab.click("#hidden")
+    tab.held(4)
+    tab.let_go(3)
+    tab.let_go(2, lost=True)
+    assert tab.texts(".crumbs button") == ["project", "data"]
+    assert tab.texts(".entries .name") == ["zwölf 報告.csv"]
+    assert tab.text("dialog .hint[role=status]") == ""
+
+
+def test_a_folder_that_cannot_be_opened_leaves_the_one_that_is_shown(tab: Tab) -> None:
+    tab.click("#project")
+    tab.see("a.csv", ".entries")
+    tab.hold(r"belljar/project\?")
+    tab.click(".entries .folder", "data")
+    tab.held(1)
+    tab.let_go(0, lost=True)
+    assert "does not answer" in tab.text("dialog .hint[role=status]")
+    tab.click("#hidden")
+    tab.held(2)
+    tab.let_go(1)
+    assert tab.texts(".crumbs button") == ["project"]
+    assert ".hidden" in tab.texts(".entries .name")
+
+
+def test_a_save_is_asked_about_once_and_not_after_it_was_closed(tab: Tab) -> None:
+    save = proposed(tab, "once.txt")
+    tab.hold("propose$")
+    tab.click(save)
+    tab.held(1)
+    tab.click(save)
+    tab.press("Escape")
+    tab.wait("!document.querySelector('dialog')")
+    tab.let_go(0)
+    assert not tab.shows("dialog")
+    tab.click(save)
+    tab.held(2)
+    tab.let_go(1)
+    assert tab.texts(".proposals .name") == ["once.txt"]
+    assert tab.run("held.length") == 2
+
+
+def test_a_save_under_way_is_neither_changed_nor_made_twice(tab: Tab, project: Path) -> None:
+    tab.click(proposed(tab, "twice.txt"))
+    tab.see("new", ".proposals .badge")
+    tab.hold("save$", sent=False)
+    tab.click("dialog button", "Save 1 file")
+    tab.held(1)
+    for _ in range(2):
+        tab.click(".proposals input[type=checkbox]")
+    tab.click("dialog .primary")
+    assert tab.run("held.length") == 1
+    tab.click("dialog button", "Don’t save")
+    tab.press("Escape")
+    assert tab.shows("dialog .proposals")
+    tab.let_go(0)
+    tab.see("twice.txt", "dialog .saved")
+    assert (project / "twice.txt").read_text() == "made"
+
+
+def test_a_file_that_is_not_wanted_stays_so_when_its_place_was_looked_at(tab: Tab) -> None:
+    tab.click(proposed(tab, "unwanted.txt"))
+    tab.see("new", ".proposals .badge")
+    tab.hold("propose$")
+    retype(tab, ".place", "elsewhere.txt")
+    tab.press("Enter")
+    tab.held(1)
+    tab.click(".proposals input[type=checkbox]")
+    tab.held(2)  # the field was left
+    tab.let_go(0)
+    tab.let_go(1)
+    assert not tab.run("document.querySelector('.proposals input[type=checkbox]').checked")
+    assert tab.run("document.querySelector('dialog .primary').disabled")
+    tab.click(".proposals input[type=checkbox]")
+    assert tab.text("dialog .primary") == "Save 1 file"
+
+
+def test_what_went_wrong_about_a_place_that_is_no_longer_named_is_not_told(tab: Tab) -> None:
+    tab.click(proposed(tab, "named.txt"))
+    tab.see("new", ".proposals .badge")
+    tab.hold("propose$")
+    for number, place in enumerate(("first.txt", "other.txt"), 1):
+        retype(tab, ".place", place)
+        tab.press("Enter")
+        tab.held(number)
+    tab.let_go(1)
+    tab.let_go(0, lost=True)
+    assert not tab.shows("dialog > .error")
+    assert not tab.run("document.querySelector('dialog .primary').disabled")
+
+
+def test_what_is_typed_before_the_page_is_ready_stays(tab: Tab, scene: Scene) -> None:
+    tab.click("#message")
+    tab.type("Kept, ")
+    tab.hold("v1/models$", reloads=True)
+    tab.reload()
+    tab.held(1)
+    tab.click("#new")
+    tab.click("#message")
+    tab.run("document.activeElement.setSelectionRange(99, 99)")
+    tab.type("and more.")
+    tab.press("Enter")
+    assert tab.texts(".turn") == []
+    tab.let_go(0)
+    tab.wait("!document.querySelector('#model').disabled")
+    assert value(tab) == "Kept, and more."
+    scene.play("Sent.")
+    ask(tab, "")
+    answered(tab)
+    assert tab.texts(".bubble") == ["Kept, and more."]
+
+
+def test_whoever_goes_to_a_chat_before_the_page_is_ready_finds_its_draft(tab: Tab, scene: Scene) -> None:
+    scene.play("One.")
+    ask(tab, "First")
+    answered(tab)
+    tab.type("of the first")
+    tab.click("#new")
+    tab.wait("document.querySelectorAll('.turn').length === 0")
+    tab.hold("v1/models$", reloads=True)
+    tab.reload()
+    tab.held(1)
+    tab.click("#message")
+    tab.type("of a new one")
+    tab.click("#chats a", "First")
+    tab.wait("document.querySelector('#message').value === 'of the first'")
+    tab.let_go(0)
+    tab.see("One.", "#thread")
+    assert value(tab) == "of the first"
+    tab.click("#new")
+    tab.wait("document.querySelector('#message').value === 'of a new one'")
+
+
+def test_what_is_attached_before_the_page_is_ready_stays_and_hides_nothing(tab: Tab, tmp_path: Path) -> None:
+    (tmp_path / "early.csv").write_text("e")
+    tab.hold("v1/models$", reloads=True)
+    tab.reload()
+    tab.held(1)
+    tab.let_go(0, lost=True)
+    tab.see("The gateway does not answer", "#notice")
+    tab.pick("#picker", [tmp_path / "early.csv"])
+    tab.wait("document.querySelector('.chip[data-state=ready]') !== null")
+    tab.click("#notice button", "Try again")
+    tab.held(2)
+    tab.let_go(1)
+    tab.wait("!document.querySelector('#model').disabled")
+    assert tab.texts(".chip .name") == ["early.csv"]
+    assert not tab.shows("#notice")
+
+
+def test_nothing_is_sent_into_a_chat_before_it_is_shown(tab: Tab, scene: Scene) -> None:
+    scene.play("One.", "Two.")
+    ask(tab, "First")
+    answered(tab)
+    tab.hold("v1/responses/", reloads=True)
+    tab.reload()
+    tab.held(2)
+    ask(tab, "Second")
+    assert (tab.texts(".turn"), value(tab)) == ([], "Second")
+    assert tab.run("document.querySelector('#send').disabled")
+    tab.let_go(0)
+    tab.let_go(1)
+    tab.see("One.", "#thread")
+    tab.press("Enter")
+    answered(tab, 2)
+    assert tab.texts(".bubble") == ["First", "Second"]
+    assert tab.texts(".markdown") == ["One.", "Two."]
+
+
+def test_a_chat_that_is_left_at_once_has_its_answer(tab: Tab, scene: Scene) -> None:
+    scene.play("Here it is.")
+    tab.hold("v1/responses$")
+    ask(tab, "Go")
+    tab.held(1)
+    tab.click("#new")
+    tab.wait("document.querySelectorAll('.turn').length === 0")
+    tab.let_go(0)
+    tab.wait("typeof JSON.parse(localStorage['belljar.chats'])[0].turns[0] === 'string'")
+    assert tab.shows("#welcome")
+    tab.click("#chats a", "Go")
+    tab.see("Here it is.", "#thread")
+    assert tab.texts(".trouble") == [""]
+
+
+def test_a_chat_that_is_come_back_to_shows_the_answer_that_was_under_way(tab: Tab, scene: Scene) -> None:
+    scene.play("Here it is.")
+    tab.hold("v1/responses$")
+    ask(tab, "Go")
+    tab.held(1)
+    tab.click("#new")
+    tab.wait("document.querySelectorAll('.turn').length === 0")
+    tab.click("#chats a", "Go")
+    tab.see("Go", "#thread")
+    tab.click("#message")
+    tab.type("Then")
+    tab.let_go(0)
+    tab.see("Here it is.", "#thread")
+    answered(tab)
+    assert (tab.texts(".trouble"), value(tab)) == ([""], "Then")
+
+
+@pytest.mark.parametrize("early", [False, True])
+def test_a_chat_is_deleted_with_the_answer_that_is_just_begun(tab: Tab, scene: Scene, home: House, early: bool) -> None:
+    scene.play(["Well, ", threading.Event()])
+    tab.hold("v1/responses$")
+    ask(tab, "Go")
+    tab.held(1)
+    tab.run("document.querySelector('#chats li button').focus()")
+    tab.press("Enter")
+    tab.see("Delete this chat?", "dialog")
+    if not early:
+        tab.let_go(0)
+        tab.see("Well,", ".markdown")
+    tab.click("dialog button.primary", "Delete")
+    tab.wait("document.querySelectorAll('#chats li').length === 0")
+    tab.wait("document.querySelectorAll('.turn').length === 0")
+    if early:
+        tab.let_go(0)
+    deleted = eventually(lambda: [url for url in tab.addresses() if "/v1/responses/resp" in url])
+    eventually(lambda: httpx2.get(deleted[-1].split("?")[0]).status_code == 404)
+    assert tab.run("localStorage['belljar.chats']") == "[]"
+
+
+def test_stopping_before_it_has_begun_waits_until_it_is_stopped(tab: Tab, scene: Scene) -> None:
+    scene.play(["Well, ", threading.Event()])
+    tab.run(
+        "window.later = setTimeout; window.rings = [];"
+        "window.setTimeout = (act, pause) => pause === 3000 ? rings.push(act) : later(act, pause); 0"
+    )
+    tab.hold("v1/responses(/[^/]+/cancel)?$", sent=False)
+    ask(tab, "Go")
+    tab.held(1)
+    tab.press("Escape")
+    tab.wait("rings.length === 1")
+    tab.let_go(0)
+    tab.held(2)
+    tab.run("rings[0](); 0")
+    tab.let_go(1)
+    tab.see("Stopped.", ".trouble")
+    answered(tab)
+
+
+def test_what_could_not_be_stopped_is_not_taken_for_ended(tab: Tab, scene: Scene) -> None:
+    go_on = threading.Event()
+    scene.play(["Well, ", go_on, "there."])
+    tab.hold("cancel$", sent=False)
+    ask(tab, "Go")
+    tab.see("Well,", ".markdown")
+    tab.press("Escape")
+    tab.held(1)
+    tab.let_go(0, lost=True)
+    tab.see("It could not be stopped.", ".trouble .error")
+    tab.click(".trouble button", "Look again")
+    go_on.set()
+    tab.see("Well, there.", ".markdown")
+    answered(tab)
+    assert tab.texts(".trouble") == [""]
+
+
+def test_a_file_that_is_not_there_leaves_what_can_be_done_about_the_answer(tab: Tab, scene: Scene) -> None:
+    scene.play(["See [it](sandbox:/mnt/data/none.txt). ", threading.Event()])
+    ask(tab, "Go")
+    tab.see("See it", ".markdown")
+    tab.press("Escape")
+    tab.see("Stopped.", ".trouble")
+    tab.click(".markdown .link", "it")
+    tab.see("There is no file none.txt", ".turn .error")
+    assert tab.texts(".trouble button") == ["Try again", "Change it"]
+
+
+def test_a_file_on_its_way_stays_when_a_message_is_put_beside_it(tab: Tab, tmp_path: Path) -> None:
+    (tmp_path / "slow.csv").write_text("s")
+    tab.run(
+        "window.ways = []; const direct = XMLHttpRequest.prototype.send;"
+        "XMLHttpRequest.prototype.send = function (form) { ways.push(() => direct.call(this, form)) }; 0"
+    )
+    tab.pick("#picker", [tmp_path / "slow.csv"])
+    tab.wait("ways.length === 1")
+    tab.click("#samples button")
+    assert value(tab)
+    assert tab.texts(".chip .name") == ["slow.csv"]
+    tab.click("#message")
+    tab.press("Enter")
+    tab.see("slow.csv is still on its way.", "#notice")
+    tab.run("ways[0](); 0")
+    tab.wait("document.querySelector('.chip[data-state=ready]') !== null")
+    assert not tab.shows("#notice")
+
+
+SCRIPTED = """(() => {
+    const direct = fetch;
+    window.asked = [];
+    window.fetch = async (address, options) => {
+        if (!/v1.responses/.test(address)) return direct(address, options);
+        asked.push(address);
+        if (/stream=true/.test(address) && asked.length === 2) return new Response("{}", { status: 503 });
+        if (/cancel$/.test(address)) return new Promise(() => {});
+        return new Response(new ReadableStream({ start: (out) => (window.out = out) }));
+    };
+    let number = 0;
+    window.tell = (type, rest) => {
+        const event = { type, sequence_number: number++, ...rest };
+        out.enqueue(new TextEncoder().encode(`data: ${JSON.stringify(event)}\n\n`));
+    };
+})()"""
+CREATED = "tell('response.created', { response: { id: 'resp_1', status: 'in_progress' } })"
+
+
+def scripted(tab: Tab, script: str) -> None:
+    """The gateway's events as the test tells them, dealt with when this returns."""
+    tab.run(f"{script}; new Promise(done => setTimeout(done))")
+
+
+def test_whoever_goes_elsewhere_as_the_answer_begins_gets_there(tab: Tab) -> None:
+    tab.run(SCRIPTED)
+    ask(tab, "Go")
+    tab.wait("window.out !== undefined")
+    scripted(tab, f"document.querySelector('#new').click(); {CREATED}")
+    tab.wait("document.querySelectorAll('.turn').length === 0")
+    assert tab.shows("#welcome")
+    assert tab.run("location.hash") == ""
+
+
+def test_what_still_comes_while_it_is_stopped_does_not_hide_that(tab: Tab) -> None:
+    tab.run(SCRIPTED)
+    ask(tab, "Go")
+    tab.wait("window.out !== undefined")
+    scripted(tab, CREATED)
+    tab.press("Escape")
+    tab.see("Stopping …", ".waiting")
+    item = "{ output_index: 0, item: { type: 'code_interpreter_call', code: '1', status: 'completed' } }"
+    scripted(tab, f"tell('response.output_item.added', {item}); tell('response.output_item.done', {item})")
+    assert tab.text(".waiting") == "Stopping …"
+
+
+def test_a_cell_that_nobody_looks_at_counts_no_seconds(tab: Tab) -> None:
+    tab.run(SCRIPTED)
+    tab.run(
+        "window.ticking = new Set(); const begin = setInterval, end = clearInterval;"
+        "window.setInterval = (...all) => { const one = begin(...all); ticking.add(one); return one };"
+        "window.clearInterval = (one) => { end(one); ticking.delete(one) }; 0"
+    )
+    ask(tab, "Go")
+    tab.wait("window.out !== undefined")
+    item = "{ output_index: 0, item: { type: 'code_interpreter_call', code: '1' } }"
+    begun = "tell('response.code_interpreter_call.interpreting', { output_index: 0 })"
+    scripted(tab, f"{CREATED}; tell('response.output_item.added', {item}); {begun}")
+    assert tab.run("ticking.size") == 1
+    tab.click("#new")
+    tab.wait("ticking.size === 0")
+
+
+def test_looking_again_goes_on_where_it_was(tab: Tab) -> None:
+    tab.run(SCRIPTED)
+    ask(tab, "Go")
+    tab.wait("window.out !== undefined")
+    message = "{ output_index: 0, item: { type: 'message', content: [] } }"
+    delta = "tell('response.output_text.delta', { output_index: 0, content_index: 0, delta: 'Half' })"
+    scripted(tab, f"{CREATED}; tell('response.output_item.added', {message}); {delta}")
+    tab.see("Half", ".markdown")
+    scripted(tab, "out.error(new TypeError('lost'))")
+    tab.click(".trouble button", "Look again")
+    tab.wait("asked.length === 3")
+    assert tab.run("asked[2]").endswith("starting_after=2")
 
 
 # -- what can go wrong ------------------------------------------------------------------------------------------------
@@ -565,7 +974,7 @@ def test_an_error_is_told_and_nothing_is_lost(tab: Tab, scene: Scene, tmp_path: 
     tab.see("the model has the flu", ".trouble .error")
     tab.click(".trouble button", "Change it")
     tab.wait("document.querySelectorAll('.turn').length === 0")
-    assert tab.run("document.querySelector('#message').value") == "How are you?"
+    assert value(tab) == "How are you?"
     assert tab.texts(".chip .name") == ["kept.csv"]
     tab.click("#message")
     tab.press("Enter")
@@ -586,6 +995,7 @@ def test_a_gateway_that_does_not_answer(tab: Tab, scene: Scene) -> None:
     assert tab.texts(".bubble") == ["Are you there?"]
     tab.choose("#model", "sim")
     tab.click(".trouble button", "Try again")
+    tab.see("Here again.", ".markdown")
     answered(tab)
     assert tab.texts(".markdown") == ["Here again."]
     assert tab.texts(".bubble") == ["Are you there?"]
@@ -605,6 +1015,7 @@ def test_a_gateway_that_dies_and_comes_back(opened: Open, scene: Scene, tmp_path
     with House(tmp_path / "state", *flags):
         tab.see("The gateway was stopped before it was done", ".trouble .error")
         tab.click(".trouble button", "Try again")
+        tab.see("All of it.", ".markdown")
         answered(tab)
         assert tab.texts(".markdown") == ["All of it."]
 
@@ -617,7 +1028,7 @@ def test_what_is_typed_survives_a_reload(tab: Tab, tmp_path: Path) -> None:
     tab.type("half a thou")
     tab.reload()
     tab.wait("document.querySelector('.chip[data-state=ready]') !== null")
-    assert tab.run("document.querySelector('#message').value") == "half a thou"
+    assert value(tab) == "half a thou"
 
 
 @pytest.mark.parametrize(
@@ -757,6 +1168,7 @@ def test_everything_that_can_be_used_has_a_name(tab: Tab) -> None:
 def test_the_end_stays_in_view_and_a_chat_is_named_by_its_first_words(tab: Tab) -> None:
     ask(tab, f"```python\n{CURVE}\nprint('line\\n' * 80)\n```", model="belljar")
     answered(tab)
-    tab.wait("document.documentElement.scrollHeight - innerHeight - scrollY < 2")
-    assert tab.run("scrollY") > 0
+    tab.wait("document.querySelector('.cell figure img').naturalWidth > 100")
+    tab.see("figure-1.png", ".files")
+    tab.wait("scrollY > 0 && document.documentElement.scrollHeight - innerHeight - scrollY < 2")
     assert tab.texts("#chats li") == [CURVE.split("\n")[0]]

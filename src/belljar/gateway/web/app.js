@@ -20,6 +20,7 @@ class Page {
   #limits = { largest_upload: Infinity, large_upload: Infinity };
   #chat = null;
   #pinned = true;
+  #refused = null;
 
   constructor() {
     this.api = new Api(BASE, this.#keys, (why) => askForKey(this.#keys, why));
@@ -35,6 +36,8 @@ class Page {
 
   async start() {
     this.#listChats();
+    this.#take(this.#memory.draft(this.#place));
+    addEventListener("hashchange", () => (this.#chat ? this.#open() : this.#take(this.#memory.draft(this.#place))));
     const about = await this.#insist(() => this.api.get("belljar/page"));
     Object.assign(this.#limits, about);
     this.interpreter = about.interpreter;
@@ -48,7 +51,6 @@ class Page {
       : "The code interpreter is switched off here.";
     const { data } = await this.#insist(() => this.api.get("v1/models"));
     this.#listModels(data);
-    addEventListener("hashchange", () => this.#open());
     await this.#open();
   }
 
@@ -120,35 +122,49 @@ class Page {
       "Delete",
     );
     if (!sure) return;
-    for (const id of chat.turns.filter((one) => typeof one === "string"))
-      await this.api.delete(`v1/responses/${id}`).catch(() => {});
+    const turns = this.#memory.chat(chat.id)?.turns ?? [];
+    // Forgotten first: a response that the chat hears of only later is then deleted by the chat itself.
     this.#memory.forget(chat.id);
-    if (chat.id === this.#chat?.id) this.#goTo("");
+    if (chat.id === this.#chat?.id) {
+      this.#chat.leave();
+      this.#goTo("");
+    }
     this.#listChats();
+    for (const id of turns.filter((one) => typeof one === "string"))
+      this.api.delete(`v1/responses/${id}`).catch(() => {});
   }
 
   #goTo(id) {
-    if (location.hash.slice(1) === id) this.#open();
-    else location.hash = id;
+    if (location.hash.slice(1) !== id) location.hash = id;
+    else if (this.#chat) this.#open();
   }
 
   /** Show the chat that the address names. */
   async #open() {
     const id = location.hash.slice(1);
     if (id && id === this.#chat?.id) return;
-    this.#chat?.leave();
-    this.thread.replaceChildren();
+    const first = this.#chat === null;
     this.#fold();
     const record = this.#memory.chat(id);
-    this.#chat = new Chat(this.api, this.#memory, this, record ?? { id: unique(), title: "", model: "", turns: [] });
     if (id && !record) history.replaceState(null, "", location.pathname + location.search);
+    const shown = this.#show(record);
     this.#useModel(record?.model);
-    this.#take(this.#memory.draft(record ? id : NEW));
+    // What is typed before there is a chat is typed into the first.
+    if (!first) this.#take(this.#memory.draft(this.#place));
     this.#listChats();
     this.#welcome();
-    this.changed();
+    await shown;
+  }
+
+  /** Show a chat as it is remembered, or a new one. */
+  async #show(record) {
+    this.#chat?.leave();
+    this.thread.replaceChildren();
+    this.#chat = new Chat(this.api, this.#memory, this, record ?? { id: unique(), title: "", model: "", turns: [] });
     this.#pinned = true;
-    if (record) await this.#chat.load();
+    const loaded = record ? this.#chat.load() : null;
+    this.changed();
+    await loaded;
     this.painter.now();
   }
 
@@ -175,22 +191,25 @@ class Page {
     const busy = this.#chat?.busy ?? false;
     find("stop").hidden = !busy;
     find("send").hidden = busy;
-    find("send").disabled = this.attachments.ready.length === 0 && !find("message").value.trim();
+    const empty = this.attachments.ready.length === 0 && !find("message").value.trim();
+    find("send").disabled = empty || !this.#chat?.ready;
+    const told = find("notice").textContent;
+    if (told === this.#refused && told !== this.attachments.problem) this.#tell(null);
   }
 
-  kept(record) {
-    if (location.hash.slice(1) !== record.id && this.#chat?.id === record.id)
-      history.replaceState(null, "", `#${record.id}`);
+  kept() {
     this.#listChats();
+  }
+
+  /** A chat that was left has heard what became of its question; whoever has come back to it sees it. */
+  heard(id) {
+    if (id === this.#chat?.id) this.#show(this.#memory.chat(id));
   }
 
   /** What was typed and attached goes back to where it was. */
   giveBack({ text, files }) {
     const now = find("message").value;
-    this.#take({
-      text: now && now !== text ? `${text}\n\n${now}` : text,
-      files: [...files, ...this.attachments.ready],
-    });
+    this.#put({ text: now && now !== text ? `${text}\n\n${now}` : text, files });
   }
 
   say(text) {
@@ -199,9 +218,16 @@ class Page {
 
   // -- the composer ---------------------------------------------------------------------------------------------------
 
+  /** This, and nothing else. */
   #take({ text, files }) {
     find("message").value = text;
     this.attachments.clear();
+    this.#put({ text, files });
+  }
+
+  /** This text, and these files beside those that are there or on their way. */
+  #put({ text, files }) {
+    find("message").value = text;
     this.attachments.restore(files);
     this.#grow();
     this.#drafted();
@@ -213,28 +239,35 @@ class Page {
     if (matchMedia("(hover: hover)").matches) find("message").focus();
   }
 
+  /** Where drafts of this chat are kept. */
+  get #place() {
+    const id = this.#chat?.id ?? location.hash.slice(1);
+    return this.#memory.chat(id) ? id : NEW;
+  }
+
   #drafted() {
-    if (this.#chat) {
-      const id = this.#memory.chat(this.#chat.id) ? this.#chat.id : NEW;
-      this.#memory.keepDraft(id, { text: find("message").value, files: this.attachments.ready });
-    }
+    this.#memory.keepDraft(this.#place, { text: find("message").value, files: this.attachments.ready });
     this.changed();
   }
 
   #send() {
     const text = find("message").value.trim();
     const files = this.attachments.ready;
-    if (this.#chat.busy || (!text && !files.length)) return;
-    if (this.attachments.problem) return this.#tell(this.attachments.problem);
-    this.#tell(null);
+    if (!this.#chat?.ready || this.#chat.busy || (!text && !files.length)) return;
+    this.#refused = this.attachments.problem;
+    this.#tell(this.#refused);
+    if (this.#refused) return;
     this.#take({ text: "", files: [] });
     find("welcome").hidden = true;
     this.#pinned = true;
     this.#chat.send({ text, files, model: this.model });
+    history.replaceState(null, "", `#${this.#chat.id}`);
   }
 
   #attach({ files, folders }) {
-    this.#tell(folders.length ? `Folders cannot be attached (${folders.join(", ")}); choose the files in them.` : null);
+    const named = folders.join(", ");
+    // Before there is a chat, what the notice says is how to get one.
+    if (this.#chat) this.#tell(named ? `Folders cannot be attached (${named}); choose the files in them.` : null);
     this.attachments.add(files);
   }
 
@@ -300,6 +333,8 @@ class Page {
       this.#welcome();
     });
     find("new").addEventListener("click", () => this.#goTo(""));
+    // The address names the chat, so the link must not be followed.
+    find("skip").addEventListener("click", (event) => (event.preventDefault(), field.focus()));
     find("api").addEventListener("click", () =>
       showApi(BASE, this.model, Boolean(this.#keys.get()), () => (this.#keys.forget(), location.reload())),
     );

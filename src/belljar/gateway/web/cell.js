@@ -52,7 +52,10 @@ export class Cell {
 
   run() {
     this.#began = performance.now();
-    const tick = () => this.#say("running", `Running … ${seconds((performance.now() - this.#began) / 1000)}`);
+    const tick = () => {
+      if (!this.element.isConnected) clearInterval(this.#timer);
+      this.#say("running", `Running … ${seconds((performance.now() - this.#began) / 1000)}`);
+    };
     this.#say("running", "Running …");
     this.#timer ??= setInterval(tick, 500);
   }

@@ -19,9 +19,10 @@ export class Chat {
   #page;
   #record;
   #run = null;
+  #loading = false;
   #gone = false;
 
-  /** `page` is what a chat needs of the page: painter, thread, save, interpreter, and `changed`, `giveBack`, `say`. */
+  /** `page`: painter, thread, save, interpreter, model, and `changed`, `kept`, `heard`, `giveBack`, `say`. */
   constructor(api, memory, page, record) {
     this.#api = api;
     this.#memory = memory;
@@ -38,14 +39,19 @@ export class Chat {
     return this.#run !== null;
   }
 
+  /** Whether all that was said is shown, so that something can be said to it. */
+  get ready() {
+    return !this.#loading;
+  }
+
   get model() {
     return this.#record.model;
   }
 
-  /** Nobody looks any more; what is under way goes on on the server. */
+  /** Nobody looks any more; what is under way goes on on the server, and is listened to until it has a name. */
   leave() {
     this.#gone = true;
-    this.#run?.aborting.abort();
+    if (this.#run?.id) this.#run.aborting.abort();
   }
 
   // -- what was -------------------------------------------------------------------------------------------------------
@@ -53,8 +59,10 @@ export class Chat {
   /** Show all turns as the server has them, and go on watching one that is under way. */
   async load() {
     const turns = this.#record.turns;
+    this.#loading = true;
     const found = await Promise.all(turns.map((one) => (typeof one === "string" ? this.#recall(one) : { asked: one })));
     if (this.#gone) return;
+    this.#loading = false;
     for (const [at, { asked, response, error }] of found.entries()) {
       const turn = this.#show(asked);
       const last = at === found.length - 1;
@@ -63,6 +71,7 @@ export class Chat {
       else if (GOING.has(response.status) && last) this.#watch(turn, asked, { id: response.id });
       else this.#settle(turn, asked, response, last);
     }
+    this.#page.changed();
   }
 
   async #recall(id) {
@@ -115,7 +124,7 @@ export class Chat {
     if (!run || run.stopped) return;
     run.stopped = true;
     run.turn.wait("Stopping …");
-    if (run.id === null) setTimeout(() => run.aborting.abort(), PATIENCE);
+    if (run.id === null) setTimeout(() => run.id === null && run.aborting.abort(), PATIENCE);
     else await this.#cancel(run);
   }
 
@@ -150,9 +159,9 @@ export class Chat {
     };
   }
 
-  /** Ask, or take up what is under way as `id`; follow it to its end. */
-  async #watch(turn, asked, { id = null }) {
-    const run = { turn, id, last: -1, aborting: new AbortController(), stopped: false };
+  /** Ask, or take up what is under way as `id` and was seen up to `last`; follow it to its end. */
+  async #watch(turn, asked, { id = null, last = -1 }) {
+    const run = { turn, id, last, aborting: new AbortController(), stopped: false };
     this.#run = run;
     turn.calm();
     turn.wait();
@@ -167,11 +176,14 @@ export class Chat {
     const named = (found) => {
       run.id = found;
       this.#record.turns[place] = found;
-      this.#keep();
+      if (this.#gone) this.#late(place, found);
+      else this.#keep();
       if (run.stopped) this.#cancel(run);
+      else if (this.#gone) run.aborting.abort();
     };
     try {
       const response = await this.#follow(run, named);
+      if (this.#gone) return;
       this.#settle(turn, asked, response, true);
       this.#page.say(response.status === "completed" ? "The answer is complete." : `The answer is ${response.status}.`);
     } catch (error) {
@@ -198,9 +210,10 @@ export class Chat {
           if (lost) run.turn.wait(null);
           lost = false;
           attempt = 0;
-          run.last = event.sequence_number ?? run.last;
           if (event.response && run.id === null) named(event.response.id);
           if (ENDS.has(event.type)) return event.response;
+          if (run.stopped) continue;
+          run.last = event.sequence_number ?? run.last;
           run.turn.feed(event);
         }
         break;
@@ -227,14 +240,14 @@ export class Chat {
     if (run.stopped && error.name === "AbortError") {
       try {
         const response = await this.#api.get(`v1/responses/${run.id}?include[]=${OUTPUTS}`);
-        this.#settle(turn, asked, response, true);
-        return;
+        if (!GOING.has(response.status)) return this.#settle(turn, asked, response, true);
+        error = new Fault("It could not be stopped.");
       } catch (other) {
         error = other;
       }
     }
     if (run.id === null) turn.fail(error.message, this.#again(turn, asked));
-    else turn.fail(error.message, [["Look again", () => this.#watch(turn, asked, { id: run.id }), "retry"]]);
+    else turn.fail(error.message, [["Look again", () => this.#watch(turn, asked, run), "retry"]]);
   }
 
   // -- what came of it ------------------------------------------------------------------------------------------------
@@ -275,9 +288,15 @@ export class Chat {
     return turn;
   }
 
+  /** A name that came when nobody looked: for whoever comes back, if the chat is still to have it. */
+  #late(turn, id) {
+    if (this.#memory.name(this.id, turn, id)) this.#page.heard(this.id);
+    else this.#api.delete(`v1/responses/${id}`).catch(() => {});
+  }
+
   #keep() {
     this.#memory.keep(this.#record);
-    this.#page.kept(this.#record);
+    this.#page.kept();
   }
 }
 

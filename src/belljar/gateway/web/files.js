@@ -7,18 +7,17 @@ import { count, size } from "./words.js";
 export class Files {
   #api;
   #save;
-  #fail;
   #known = new Map();
   #ids = new Set();
   #paths = new Set();
   #container = null;
 
-  /** `save(container, files)` asks and saves; null where there is no project. `fail` is told what went wrong. */
-  constructor(api, { save, fail }) {
+  /** `save(container, files)` asks and saves; null where there is no project. */
+  constructor(api, save) {
     this.#api = api;
     this.#save = save;
-    this.#fail = fail;
     this.element = make("section", { class: "files", hidden: true, ariaLabel: "Files" });
+    this.trouble = make("p", { class: "error", role: "alert", hidden: true });
   }
 
   /** An item that may name files. */
@@ -87,10 +86,12 @@ export class Files {
   }
 
   async #guard(act) {
+    this.trouble.hidden = true;
     try {
       await act();
     } catch (error) {
-      this.#fail(error);
+      this.trouble.textContent = error.message;
+      this.trouble.hidden = false;
     }
   }
 

@@ -37,6 +37,16 @@ export class Memory {
     write(CHATS, [{ ...chat, at: Date.now() }, ...others].slice(0, MOST));
   }
 
+  /** A turn was sent after all, as this response. Whether the chat and the turn are still there. */
+  name(id, at, response) {
+    const chats = this.chats();
+    const turns = chats.find((one) => one.id === id)?.turns ?? [];
+    if (typeof turns[at] !== "object") return false;
+    turns[at] = response;
+    write(CHATS, chats);
+    return true;
+  }
+
   forget(id) {
     write(
       CHATS,

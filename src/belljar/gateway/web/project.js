@@ -12,7 +12,7 @@ export async function choose(api, root, limits) {
   const crumbs = make("nav", { class: "crumbs", ariaLabel: "Folder" });
   const entries = make("ul", { class: "entries" });
   const said = make("p", { class: "hint", role: "status" });
-  const hidden = make("input", { type: "checkbox", id: "hidden", on: { change: () => open(at) } });
+  const hidden = make("input", { type: "checkbox", id: "hidden", on: { change: () => open(asked.path) } });
   const attach = button({ label: "Attach", class: "primary", disabled: true }, () => shown.close([...chosen.values()]));
   const shown = dialog(
     "Attach files of the project",
@@ -28,6 +28,7 @@ export async function choose(api, root, limits) {
     ),
   );
   let at = "";
+  let asked = null;
 
   const tell = () => {
     const files = [...chosen.values()];
@@ -40,11 +41,16 @@ export async function choose(api, root, limits) {
       : "";
   };
 
+  /** Show a folder. An answer about one that is no longer the one asked for is let go. */
   async function open(path) {
+    const mine = (asked = { path });
     let found;
     try {
       found = await api.get(`belljar/project?path=${encodeURIComponent(path)}&hidden=${hidden.checked}`);
+      if (asked !== mine) return;
     } catch (error) {
+      if (asked !== mine) return;
+      asked = { path: at };
       said.textContent = error.message;
       return;
     }
@@ -102,7 +108,7 @@ export async function choose(api, root, limits) {
     );
   }
 
-  await open("");
+  open("");
   return (await shown.closed) ?? [];
 }
 
@@ -111,12 +117,28 @@ export async function choose(api, root, limits) {
 /** Show what would be saved where, and save what is approved. Nothing is written before. */
 export async function save(api, container, files) {
   const asked = { container_id: container, file_ids: files.map((one) => one.id) };
-  const told = await api.post("belljar/project/propose", asked);
+  // Shown before there is an answer: what is asked about once is not asked about twice, and can be closed meanwhile.
+  const buttons = make(
+    "div",
+    { class: "buttons" },
+    button({ label: "Don’t save" }, () => shown.close()),
+  );
+  const shown = dialog("Save to the project?", buttons);
+  // While it is written, it is too late to think again.
+  shown.element.addEventListener("cancel", (event) => shown.element.inert && event.preventDefault());
+  let told;
+  try {
+    told = await api.post("belljar/project/propose", asked);
+  } catch (error) {
+    if (!shown.element.open) return;
+    shown.close();
+    throw error;
+  }
+  if (!shown.element.open) return;
   const said = make("p", { class: "error", role: "alert", hidden: true });
   const yes = button({ label: "Save", class: "primary" }, write);
   const rows = told.proposals.map((proposal) => new Row(proposal, look, tell));
-  const shown = dialog(
-    "Save to the project?",
+  buttons.before(
     make("p", { class: "hint" }, "Nothing is written to ", make("code", {}, told.project), " before you say so."),
     make(
       "ul",
@@ -124,13 +146,8 @@ export async function save(api, container, files) {
       rows.map((row) => row.element),
     ),
     said,
-    make(
-      "div",
-      { class: "buttons" },
-      button({ label: "Don’t save" }, () => shown.close()),
-      yes,
-    ),
   );
+  buttons.append(yes);
   yes.focus({ preventScroll: true });
   tell();
 
@@ -140,9 +157,11 @@ export async function save(api, container, files) {
     const place = row.destination;
     try {
       const { proposals } = await api.post("belljar/project/propose", { ...asked, rename });
-      if (row.destination === place) row.show(proposals[row.number - 1]);
+      if (row.destination !== place) return;
+      row.show(proposals[row.number - 1]);
       said.hidden = true;
     } catch (error) {
+      if (row.destination !== place) return;
       complain(error);
     }
     tell();
@@ -160,7 +179,7 @@ export async function save(api, container, files) {
   }
 
   async function write() {
-    yes.disabled = true;
+    shown.element.inert = true;
     const approved = rows.filter((row) => row.chosen);
     try {
       const { saved } = await api.post("belljar/project/save", { ...asked, save: approved.map((row) => row.answer) });
@@ -169,6 +188,8 @@ export async function save(api, container, files) {
       if (error.code === "changed") for (const row of approved) await look(row);
       complain(error);
       tell();
+    } finally {
+      shown.element.inert = false;
     }
   }
 
@@ -195,12 +216,17 @@ class Row {
   #box;
   #place;
   #shown;
+  #wanted = true;
   #state = make("span", { class: "badge" });
   #more = make("div");
 
   constructor(proposal, look, changed) {
     this.number = proposal.number;
-    this.#box = make("input", { type: "checkbox", ariaLabel: `Save ${proposal.name}`, on: { change: changed } });
+    this.#box = make("input", { type: "checkbox", ariaLabel: `Save ${proposal.name}` });
+    this.#box.addEventListener("change", () => {
+      this.#wanted = this.#box.checked;
+      changed();
+    });
     this.#place = make("input", {
       type: "text",
       class: "place",
@@ -239,7 +265,7 @@ class Row {
     this.#shown = this.destination;
     const refused = proposal.state === null;
     this.#box.disabled = refused;
-    this.#box.checked = !refused;
+    this.#box.checked = this.#wanted && !refused;
     this.#state.textContent = refused ? "not here" : proposal.state;
     this.#state.dataset.state = proposal.state ?? "refused";
     this.#more.replaceChildren();
@@ -252,7 +278,7 @@ class Row {
   }
 
   get chosen() {
-    return this.#box.checked && !this.#box.disabled;
+    return this.#box.checked;
   }
 
   get destination() {

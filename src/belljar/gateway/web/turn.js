@@ -84,7 +84,7 @@ export class Turn {
     this.#painter = painter;
     this.text = text;
     this.files = files;
-    this.#files = new Files(api, { save: saving, fail: (error) => this.fail(error.message, []) });
+    this.#files = new Files(api, saving);
     this.element = make(
       "article",
       { class: "turn" },
@@ -97,6 +97,7 @@ export class Turn {
       this.#answer,
       this.#waiting,
       this.#files.element,
+      this.#files.trouble,
       this.#trouble,
     );
   }
