@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import select
 import signal
 import threading
@@ -194,8 +195,8 @@ async def test_claims_come_from_the_warm_pool_and_it_refills(home: Path) -> None
     async with warmed(home, 4) as source:
         async with source.acquire(spec):
             pass
-        await until(lambda: len(source._pool) == 4, "the pool is full")
-        ready = [box.id for box in source._pool]
+        await until(lambda: source.spare == 4, "the pool is full")
+        ready = [box.id for box in source._pool.ready]
         async with AsyncExitStack() as stack:
             claimed = [await stack.enter_async_context(source.acquire(spec)) for _ in range(4)]
             assert [sandbox.id for sandbox in claimed] == ready
@@ -204,8 +205,23 @@ async def test_claims_come_from_the_warm_pool_and_it_refills(home: Path) -> None
                 assert run.outputs[0] == Result({"text/plain": f"{n}"})
             other = await stack.enter_async_context(source.acquire(Spec(Limits(memory=1 << 28), "none")))
             assert other.id not in ready
-            await until(lambda: len(source._pool) == 4, "the pool is full again")
-            assert not {box.id for box in source._pool} & set(ready)
+            await until(lambda: source.spare == 4, "the pool is full again")
+            assert not {box.id for box in source._pool.ready} & set(ready)
+
+
+async def test_the_warm_pool_fills_again_when_the_jail_has_died(home: Path) -> None:
+    spec = Spec(packages="none")
+    async with warmed(home, 1) as source:
+        async with source.acquire(spec):
+            pass
+        await until(lambda: source.spare == 1, "the pool is full")
+        jail, ready = source._jail, source._pool.ready[0]
+        assert jail is not None
+        os.kill(jail.pid, signal.SIGKILL)
+        await until(lambda: not jail.alive and not ready.alive, "the jail is dead")
+        async with source.acquire(spec) as sandbox:
+            assert fold([output async for output in sandbox.run(Cell("1"))]).text == "1"
+        await until(lambda: source.spare == 1, "the pool is full again")
 
 
 async def test_a_warm_sandbox_that_died_is_not_given(home: Path) -> None:
@@ -213,8 +229,8 @@ async def test_a_warm_sandbox_that_died_is_not_given(home: Path) -> None:
     async with warmed(home, 2) as source:
         async with source.acquire(spec):
             pass
-        await until(lambda: len(source._pool) == 2, "the pool is full")
-        dead = source._pool[0]
+        await until(lambda: source.spare == 2, "the pool is full")
+        dead = source._pool.ready[0]
         assert dead._init is not None
         gone = dead._init
         signal.pidfd_send_signal(gone, signal.SIGKILL)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import json
 import textwrap
 from collections.abc import Iterator
 from typing import Any, cast
@@ -14,6 +15,7 @@ from schemathesis.specs.openapi.definitions import OPENAPI_31
 
 from belljar.sandbox.server.app import App
 from belljar.sandbox.server.description import describe
+from belljar.sandbox.server.execute import read_execution
 from belljar.sandbox.telling import read_cell, read_spec
 
 from .conftest import Box, Client, Told
@@ -83,6 +85,8 @@ def test_examples_are_as_described(name: str, example: Told) -> None:
         read_spec(example)
     if name == "Cell":
         read_cell(example)
+    if name == "Execution":
+        read_execution(json.dumps(example).encode())
 
 
 async def test_the_server_tells_it(client: Client) -> None:

@@ -9,6 +9,7 @@ import time
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -17,7 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from belljar.errors import InvalidRequest, Lost, NoneFree, Refused, TooLarge
-from belljar.sandbox.base import MIB, Sandbox, SandboxSource, Spec
+from belljar.sandbox.asking import make_spec
+from belljar.sandbox.base import MIB, TIERS, Sandbox, SandboxSource, Spec
 from belljar.sandbox.local.source import LocalSource, Options
 from belljar.sandbox.outputs import Display, Error, Exit, Result, Stderr, Stdout, fold
 from belljar.sandbox.packages import LayerPolicy
@@ -52,7 +54,9 @@ def body(**fields: object) -> bytes:
         ({}, Execution("pass")),
         ({"timeout_seconds": 0}, Execution("pass", 30)),
         ({"timeout_seconds": -5}, Execution("pass", 30)),
-        ({"timeout_seconds": None, "requirements": None, "files": None}, Execution("pass")),
+        ({"timeout_seconds": None, "requirements": None, "files": None, "memory": None}, Execution("pass")),
+        ({"memory": "1g"}, Execution("pass", memory="1g")),
+        ({"memory": "64g"}, Execution("pass", memory="64g")),
         ({"timeout_seconds": 3600}, Execution("pass", 3600)),
         ({"requirements": ["humanize"], "unknown": 1}, Execution("pass", requirements=("humanize",))),
         ({"files": {"a.txt": b64(b"hello")}}, Execution("pass", files={"a.txt": b"hello"})),
@@ -87,6 +91,11 @@ def test_what_is_asked(told: dict[str, object], read: Execution) -> None:
         (body(timeout_seconds=True), "invalid request: timeout_seconds: not a whole number"),
         (body(timeout_seconds=3601), "invalid request: timeout_seconds: 3601 is too long; 3600 are the most"),
         (body(timeout_seconds=10**100), "invalid request: timeout_seconds: 10000000000000000000 is too long"),
+        (body(memory="2g"), "invalid request: memory: '2g' is not one of 1g, 4g, 16g, 64g"),
+        (body(memory=""), "invalid request: memory: '' is not one of 1g, 4g, 16g, 64g"),
+        (body(memory="4G" * 100), "invalid request: memory: '4G4G4G4G4G4G4G4G4G4G' is not one of 1g, 4g, 16g, 64g"),
+        (body(memory=4), "invalid request: memory: not one of 1g, 4g, 16g, 64g"),
+        (body(memory=["4g"]), "invalid request: memory: not one of 1g, 4g, 16g, 64g"),
         (body(requirements="numpy"), "invalid request: requirements: not a list of texts"),
         (body(requirements=[1]), "invalid request: requirements: not a list of texts"),
         (body(files=[]), "invalid request: files: not an object of names and base64"),
@@ -123,7 +132,8 @@ def test_a_body_has_a_most() -> None:
 
 @given(st.binary(max_size=200) | st.recursive(st.none() | st.booleans() | st.integers() | st.text(), st.lists))
 def test_whatever_comes_is_read_or_refused(told: object) -> None:
-    sent = told if isinstance(told, bytes) else body(code=told, timeout_seconds=told, requirements=told, files=told)
+    everywhere = dict.fromkeys(("code", "timeout_seconds", "memory", "requirements", "files"), told)
+    sent = told if isinstance(told, bytes) else body(**everywhere)
     try:
         read = read_execution(sent)
     except InvalidRequest:
@@ -343,6 +353,36 @@ def test_too_much_memory_is_told(post: Post) -> None:
     assert (status, answer["status"]) == (200, "error")
     assert answer["exit_code"] in (-1, 1)  # killed, or a MemoryError, as the host keeps the limit
     assert "emory" in answer["stderr"]
+
+
+class Asked(Exception):
+    """Carries what a source was asked for."""
+
+
+class Asking:
+    """A source that tells what it is asked for."""
+
+    def acquire(self, spec: Spec) -> AbstractAsyncContextManager[Sandbox]:
+        raise Asked(spec)
+
+    async def close(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize("memory", [None, *TIERS])
+def test_a_sandbox_of_that_size_which_is_kept_ready_will_do(memory: str | None) -> None:
+    with pytest.raises(Asked) as caught:
+        asyncio.run(execute(Asking(), body(memory=memory)))
+    (spec,) = caught.value.args
+    usual = make_spec(memory=memory or "1g")
+    same = {"timeout": usual.limits.timeout, "output": usual.limits.output, "grace": usual.limits.grace}
+    assert replace(spec, limits=replace(spec.limits, **same)) == usual
+
+
+def test_more_memory_is_there_for_those_who_ask(post: Post) -> None:
+    code = "x = bytearray(5 << 28)\nfor n in range(0, len(x), 4096): x[n] = 1\nlen(x)"
+    (_, little), (_, much) = post(code), post(code, memory="4g")
+    assert (little["status"], much["status"], much.get("result")) == ("error", "success", f"{5 << 28}")
 
 
 def test_packages_come_before_the_code(post: Post) -> None:

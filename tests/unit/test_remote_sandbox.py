@@ -24,7 +24,7 @@ from belljar import AsyncSandbox
 from belljar.errors import BadSettings, BelljarError, InvalidRequest, Lost, NoneFree, Refused, TooLarge
 from belljar.sandbox.base import Cell, Content, Sandbox, Spec
 from belljar.sandbox.outputs import Exit, Output, Stdout
-from belljar.sandbox.remote import RemoteSource, door
+from belljar.sandbox.remote import RemoteSource, door, source
 from belljar.sandbox.remote.sending import Archive
 
 HEALTHY = {"status": "healthy", "api": 1, "isolation": "full", "spare": 3}
@@ -100,12 +100,12 @@ def lines(*told: object, cut: bool = False) -> Handle:
 
 
 @asynccontextmanager
-async def serving(place: Path) -> AsyncIterator[tuple[Fake, RemoteSource]]:
+async def serving(place: Path, *, patience: float = PATIENCE) -> AsyncIterator[tuple[Fake, RemoteSource]]:
     fake = Fake()
     runner = web.ServerRunner(web.Server(fake.handle, handler_cancellation=True))
     await runner.setup()
     await web.UnixSite(runner, str(place)).start()
-    source = RemoteSource(f"unix://{place}", patience=PATIENCE)
+    source = RemoteSource(f"unix://{place}", patience=patience)
     try:
         yield fake, source
     finally:
@@ -175,6 +175,88 @@ def test_a_server_that_comes_in_time_is_waited_for(place: Path) -> None:
             await box.__aexit__(None, None, None)
             assert fake.asked == ["POST /v1/sandboxes", "DELETE /v1/sandboxes/one"]
             await source.close()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("kind", ["tcp", "unix"])
+def test_one_that_accepts_and_never_answers_is_given_up_on(
+    kind: str, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(door, "_CONNECT", 0.2)
+    tcp = kind == "tcp"
+    with socket.create_server(("127.0.0.1", 0)) if tcp else socket.socket(socket.AF_UNIX) as silent:
+        if not tcp:
+            silent.bind(str(place))
+            silent.listen()
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}" if tcp else f"unix://{place}"
+
+        async def main() -> None:
+            remote = RemoteSource(url, patience=0.2)
+            expected = f"^the sandbox server at {url} does not answer: no sandbox came within 0.2 s; see what its log "
+            async with asyncio.timeout(PATIENCE):
+                with pytest.raises(Refused, match=expected + r".*\(claim_timeout\)$"):
+                    async with remote.acquire(Spec()):
+                        pass
+            await remote.close()
+
+        asyncio.run(main())
+
+
+@pytest.mark.parametrize("begins", [False, True])
+def test_one_that_is_well_but_gives_no_sandbox_is_given_up_on_and_hears_of_it(
+    place: Path, begins: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(source, "_MAKING", 0.3)
+    left = asyncio.Event()
+
+    async def hang(request: web.Request) -> web.StreamResponse:
+        try:
+            if begins:
+                await begun(request)
+            await asyncio.sleep(PATIENCE)
+        finally:
+            left.set()
+        raise AssertionError
+
+    async def main() -> None:
+        async with serving(place, patience=0.1) as (fake, remote), asyncio.timeout(PATIENCE):
+            fake.answers["POST /v1/sandboxes"] = hang
+            with pytest.raises(Refused, match="no sandbox came within"):
+                async with remote.acquire(Spec()):
+                    pass
+            await left.wait()
+            assert fake.asked.count("GET /health") >= 3
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("status", "requirements"),
+    [pytest.param("starting", (), id="starts"), pytest.param("healthy", ("humanize",), id="fetches packages")],
+)
+def test_one_that_has_something_to_do_is_waited_for_while_it_answers(
+    place: Path, status: str, requirements: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(source, "_MAKING", 0.1)
+    looked = asyncio.Event()
+
+    async def health(request: web.Request) -> web.StreamResponse:
+        looked.set()
+        return await told({**HEALTHY, "status": status}, 200 if status == "healthy" else 503)(request)
+
+    async def slow(request: web.Request) -> web.StreamResponse:
+        for _ in range(3):
+            looked.clear()
+            await looked.wait()
+        return await lease(request)
+
+    async def main() -> None:
+        async with serving(place, patience=0.1) as (fake, remote), asyncio.timeout(PATIENCE):
+            fake.answers |= {"GET /health": health, "POST /v1/sandboxes": slow}
+            async with remote.acquire(Spec(requirements=requirements)) as sandbox:
+                assert sandbox.id == "one"
+            assert fake.asked.count("POST /v1/sandboxes") == 1
 
     asyncio.run(main())
 

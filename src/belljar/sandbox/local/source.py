@@ -1,15 +1,13 @@
-"""Sandboxes from this host's own jail: capacity, the warm pool, and the jail's life."""
+"""Sandboxes from this host's own jail: how many there may be, how one is made and ended, and the jail's life."""
 
 from __future__ import annotations
 
 import asyncio
-import collections
 import contextlib
 import itertools
 import resource
 import threading
 from collections.abc import AsyncIterator, Iterator, Sequence
-from concurrent.futures import Future
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -21,11 +19,10 @@ from belljar.sandbox.local import cgroups, drive, environments, probe, root, use
 from belljar.sandbox.local.box import Box
 from belljar.sandbox.local.jail import Jail, python_home
 from belljar.sandbox.local.sandbox import LocalSandbox
+from belljar.sandbox.local.warm import Pool
 from belljar.sandbox.packages import Installed, LayerPolicy, LayerStore, installed, unnamed
 
 _serials = itertools.count()
-_REFILL = 0.02
-"""Seconds before a claimed sandbox is made up for: whoever claimed it has a cell to run first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,16 +45,6 @@ class Options:
     """Environment for fetching packages: index, proxy and certificate settings."""
 
 
-@dataclass(slots=True)
-class Coming:
-    """A sandbox that is being made ahead."""
-
-    spec: Spec | None = None
-    """What the one who waits for it has asked for; None while nobody does."""
-    box: Future[Box | None] = field(default_factory=Future)
-    """For that one: the sandbox, or None where it could not be made."""
-
-
 class LocalSource:
     """Gives sandboxes of one jail, which it starts when first asked. Usable from threads and from asyncio alike."""
 
@@ -70,16 +57,9 @@ class LocalSource:
         self._stores: dict[str, LayerStore] = {}
         self._packages: tuple[Installed, ...] = ()
         self._alive = 0
-        self._making = 0
-        self._calm = threading.Condition(self._lock)
-        self._coming: Coming | None = None
         self._uids = itertools.count()
         self._made = itertools.count()
-        self._pool: collections.deque[Box] = collections.deque()
-        self._renewed = 0
-        self._pool_wanted = threading.Event()
-        self._stopping = threading.Event()
-        self._pool_thread: threading.Thread | None = None
+        self._pool = Pool(options.warm_spec, options.warm, make=self._make, prime=_prime, end=_end)
         self._closed = False
 
     # -- for asyncio --------------------------------------------------------------------------------------------
@@ -88,16 +68,13 @@ class LocalSource:
     async def acquire(self, spec: Spec) -> AsyncIterator[LocalSandbox]:
         """A sandbox for as long as the context lasts."""
         with self._place():
-            claimed = self._claim(spec)
-            if claimed is None and (coming := self._expect(spec)):
-                claimed = await self._arrival(coming)
-            if claimed is None and not self.is_ready(spec):
-                await asyncio.to_thread(self.prepare, spec)
-            box = claimed or self._new(spec)
+            box = self._pool.claim(spec) or await self._pool.expect_async(spec)
+            if box is None:
+                if not self.is_ready(spec):
+                    await asyncio.to_thread(self.prepare, spec)
+                with self._pool.first():
+                    box = await self._make_async(spec)
             try:
-                if claimed is None:
-                    with self._first():
-                        await drive.finish_async(box, box.create())
                 yield LocalSandbox(box)
             finally:
                 await drive.finish_async(box, box.close())
@@ -108,25 +85,22 @@ class LocalSource:
     def lease(self, spec: Spec) -> Iterator[Box]:
         """The same for blocking callers."""
         with self._place():
-            claimed = self._claim(spec)
-            if claimed is None and (coming := self._expect(spec)):
-                claimed = coming.box.result()
-            if claimed is None:
+            box = self._pool.claim(spec) or self._pool.expect(spec)
+            if box is None:
                 self.prepare(spec)
-            box = claimed or self._new(spec)
+                with self._pool.first():
+                    box = self._make(spec)
             try:
-                if claimed is None:
-                    with self._first():
-                        drive.finish(box, box.create())
                 yield box
             finally:
-                drive.finish(box, box.close())
+                _end(box)
 
     # -- getting ready ------------------------------------------------------------------------------------------
 
     def is_ready(self, spec: Spec) -> bool:
         jail = self._jail
-        return jail is not None and jail.alive and spec.packages in self._ready and not spec.requirements
+        up = jail is not None and jail.alive and not self._closed
+        return up and spec.packages in self._ready and not spec.requirements
 
     def prepare(self, spec: Spec) -> None:
         """Start the jail and the environment, and fetch the requirements: everything that takes long. Blocking."""
@@ -134,6 +108,7 @@ class LocalSource:
             if self._closed:
                 raise Lost("the source is closed")
             if self._jail is not None and not self._jail.alive:
+                self._pool.refresh()
                 self._drop_jail()
             if self._jail is None:
                 self._start()
@@ -142,9 +117,7 @@ class LocalSource:
                 chosen = environments.environment(spec.packages, self.packages, preload=self._options.preload)
                 self._jail.add(chosen)
                 self._ready.add(spec.packages)
-            if self._options.warm and self._pool_thread is None:
-                self._pool_thread = threading.Thread(target=self._keep_warm, name="belljar-warm", daemon=True)
-                self._pool_thread.start()
+            self._pool.start()
         if spec.requirements:
             self._paths(spec)
 
@@ -210,6 +183,26 @@ class LocalSource:
         extended = replace(spec, requirements=asked + others)
         return extended, self._paths(extended)
 
+    # -- making -------------------------------------------------------------------------------------------------
+
+    def _make(self, spec: Spec) -> Box:
+        box = self._new(spec)
+        try:
+            drive.finish(box, box.create())
+        except BaseException:
+            _end(box)
+            raise
+        return box
+
+    async def _make_async(self, spec: Spec) -> Box:
+        box = self._new(spec)
+        try:
+            await drive.finish_async(box, box.create())
+        except BaseException:
+            await drive.finish_async(box, box.close())
+            raise
+        return box
+
     def _new(self, spec: Spec) -> Box:
         jail = self._jail
         if jail is None:
@@ -222,15 +215,9 @@ class LocalSource:
         with contextlib.suppress(BelljarError, OSError):  # the old one goes on serving then
             jail.add(environments.environment(name, self.packages, preload=self._options.preload))
             # Those made ahead are children of the old one, which stays for as long as any of them is there.
-            with self._lock:
-                self._renewed += 1
-                old = list(self._pool)
-                self._pool.clear()
-            self._pool_wanted.set()
-            for box in old:
-                drive.finish(box, box.close())
+            self._pool.refresh()
 
-    # -- capacity and the warm pool -----------------------------------------------------------------------------
+    # -- capacity -----------------------------------------------------------------------------------------------
 
     @contextmanager
     def _place(self) -> Iterator[None]:
@@ -255,98 +242,7 @@ class LocalSource:
     @property
     def spare(self) -> int:
         """Sandboxes that are ready and nobody's yet."""
-        return len(self._pool)
-
-    def _claim(self, spec: Spec) -> Box | None:
-        if _shape(spec) != _shape(self._options.warm_spec):
-            return None
-        while True:
-            try:
-                box = self._pool.popleft()
-            except IndexError:
-                return None
-            self._pool_wanted.set()
-            if box.alive:
-                box.spec = spec
-                return box
-            with contextlib.suppress(BelljarError, OSError):
-                drive.finish(box, box.close())
-
-    def _expect(self, spec: Spec) -> Coming | None:
-        """The sandbox that is being made ahead, if it will do and nobody else has asked for it."""
-        with self._lock:
-            coming = self._coming
-            if coming is None or coming.spec is not None or _shape(spec) != _shape(self._options.warm_spec):
-                return None
-            coming.spec = spec
-            return coming
-
-    async def _arrival(self, coming: Coming) -> Box | None:
-        try:
-            return await asyncio.wrap_future(coming.box)
-        except asyncio.CancelledError:
-            coming.box.add_done_callback(self._keep)  # it may have come in the same moment
-            raise
-
-    def _keep(self, box: Future[Box | None]) -> None:
-        if not box.cancelled() and (made := box.result()) is not None:
-            self._pool.append(made)
-
-    @contextmanager
-    def _first(self) -> Iterator[None]:
-        """While somebody waits for a sandbox, none is made for later."""
-        with self._lock:
-            self._making += 1
-        try:
-            yield
-        finally:
-            with self._calm:
-                self._making -= 1
-                self._calm.notify_all()
-
-    def _keep_warm(self) -> None:
-        while not self._closed:
-            self._pool_wanted.clear()
-            try:
-                while len(self._pool) < self._options.warm and not self._closed:
-                    self._add_warm()
-            except (BelljarError, OSError):
-                pass  # whoever asks next makes one the slow way and is told why that fails
-            self._pool_wanted.wait()
-            self._stopping.wait(_REFILL)
-
-    def _add_warm(self) -> None:
-        with self._calm:
-            self._calm.wait_for(lambda: not self._making or self._closed)
-            coming, renewed = Coming(), self._renewed
-            self._coming = coming
-        made: Box | None = None
-        try:
-            box = self._new(self._options.warm_spec)
-            try:
-                drive.finish(box, box.create())
-                if coming.spec is None:  # somebody who waits for it has a cell to run at once
-                    drive.finish(box, box.prime())
-            except BaseException:
-                drive.finish(box, box.close())
-                raise
-            made = box
-        finally:
-            self._arrived(coming, made, renewed)
-
-    def _arrived(self, coming: Coming, box: Box | None, renewed: int) -> None:
-        """Give it to whoever expects it, or keep it; one of an older zygote is not kept."""
-        with self._lock:
-            self._coming = None
-            if coming.spec is None and box is not None and renewed == self._renewed:
-                self._pool.append(box)
-                return
-        if coming.spec is not None and coming.box.set_running_or_notify_cancel():
-            if box is not None:
-                box.spec = coming.spec
-            coming.box.set_result(box)
-        elif box is not None:
-            drive.finish(box, box.close())
+        return len(self._pool.ready)
 
     def next_uid(self) -> int:
         """A user of its own for each sandbox, or root of the jail's own user namespace, which is us outside."""
@@ -360,28 +256,22 @@ class LocalSource:
         """End the jail and everything in it."""
         with self._starting:
             self._closed = True
-            self._stopping.set()
-            self._pool_wanted.set()
-            with self._calm:
-                self._calm.notify_all()
+            self._pool.close()
             self._drop_jail()
 
     def _drop_jail(self) -> None:
-        if self._pool_thread is not None and self._closed:
-            self._pool_thread.join(10)
-        while self._pool:
-            box = self._pool.popleft()
-            drive.finish(box, box.close())
         if self._jail is not None:
             self._jail.close()
             self._jail = None
         self._ready.clear()
 
 
-def _shape(spec: Spec) -> Spec:
-    """What is built into a sandbox when it is made; the rest the host applies to each cell."""
-    same = {"timeout": None, "output": 0, "output_total": 0, "display": 0, "grace": 0.0}
-    return replace(spec, limits=replace(spec.limits, **same))  # type: ignore[arg-type]
+def _prime(box: Box) -> None:
+    drive.finish(box, box.prime())
+
+
+def _end(box: Box) -> None:
+    drive.finish(box, box.close())
 
 
 def raise_file_limit() -> None:

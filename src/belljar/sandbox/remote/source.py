@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
 import aiohttp
 
-from belljar.errors import Refused
+from belljar.errors import BelljarError, Refused
 from belljar.sandbox import telling
 from belljar.sandbox.base import Spec
 from belljar.sandbox.packages import Installed
@@ -19,13 +20,15 @@ from belljar.sandbox.telling import Told
 
 _PAUSES = (0.05, 1.0)
 """Seconds before the second try to connect, and at most before any other."""
+_MAKING = 60.0
+"""Seconds after which a server that is well has forgotten us, unless there are packages to fetch."""
 
 
 class RemoteSource:
     """Gives sandboxes of the server at `url`: http://, https:// or unix:///path. Belongs to one event loop."""
 
     def __init__(self, url: str, *, token: str | None = None, patience: float = 30.0) -> None:
-        """`patience` is how many seconds a sandbox may wait for a server that is not there yet."""
+        """`patience` is how many seconds a sandbox may wait for a server that is not there yet, or does not answer."""
         self.url = url
         self.packages: tuple[Installed, ...] = ()
         """The exact list of the data stack, once `prepare` has been answered."""
@@ -62,10 +65,11 @@ class RemoteSource:
         """A sandbox for as long as the context lasts."""
         async with AsyncExitStack() as stack:
             try:
-                answer = await self._open(stack, spec)
-                heard = lines(answer)
-                stack.push_async_callback(heard.aclose)
-                first: Told = await anext(heard, {})
+                async with self._watched(spec):
+                    answer = await self._open(stack, spec)
+                    heard = lines(answer)
+                    stack.push_async_callback(heard.aclose)
+                    first: Told = await anext(heard, {})
             except (NotReached, Broken) as error:
                 raise self._door.refusal(error) from None
             id = first.get("id")
@@ -81,6 +85,36 @@ class RemoteSource:
                 finally:
                     watching.cancel()
                     await asyncio.wait({watching})
+
+    @asynccontextmanager
+    async def _watched(self, spec: Spec) -> AsyncIterator[None]:
+        """Give up on a server that has fallen silent, or never said a word."""
+        try:
+            async with asyncio.timeout(None) as wait:
+                watching = asyncio.create_task(self._watch(spec, wait))
+                try:
+                    yield
+                finally:
+                    watching.cancel()
+                    await asyncio.wait({watching})
+        except TimeoutError:
+            if not wait.expired():
+                raise
+            raise Refused(
+                f"the sandbox server at {self.url} does not answer: no sandbox came within {self._patience:g} s; "
+                "see what its log says and start it again, or wait longer (claim_timeout)"
+            ) from None
+
+    async def _watch(self, spec: Spec, wait: asyncio.Timeout) -> None:
+        """End the wait when the server does not answer beside it. One that starts or fetches packages may take long."""
+        well = 0.0
+        with contextlib.suppress(BelljarError):
+            while well < _MAKING:
+                await asyncio.sleep(self._patience)
+                told = await self._door.look()
+                if told.get("status") == "healthy" and not spec.requirements:
+                    well += self._patience
+        wait.reschedule(0)
 
     async def _open(self, stack: AsyncExitStack, spec: Spec) -> aiohttp.ClientResponse:
         """The lease. Asked for again only where nobody was there to hear it."""

@@ -7,9 +7,9 @@ from dataclasses import fields
 from typing import TypeAlias, get_args
 
 from belljar import __version__
-from belljar.sandbox.base import Limits
+from belljar.sandbox.base import TIERS, Limits
 from belljar.sandbox.outputs import Reason
-from belljar.sandbox.server.execute import LONGEST_TIMEOUT, USUAL_TIMEOUT
+from belljar.sandbox.server.execute import LONGEST_TIMEOUT, USUAL_MEMORY, USUAL_TIMEOUT
 
 Schema: TypeAlias = dict[str, object]
 
@@ -177,13 +177,14 @@ def _schemas() -> dict[str, object]:
                     **_WHOLE, "default": USUAL_TIMEOUT, "maximum": LONGEST_TIMEOUT,
                     "description": f"0 or less stands for {USUAL_TIMEOUT}.",
                 },
+                "memory": {"enum": [*TIERS], "default": USUAL_MEMORY},
                 "requirements": _TEXTS,
                 "files": _by_name("Base64 by name; directories of a name do not count."),
             },
             required=["code"],
             examples=[
                 {"code": "print(open('in.txt').read())", "files": {"in.txt": "aGVsbG8="}, "timeout_seconds": 5},
-                {"code": "import humanize", "requirements": ["humanize>=4"]},
+                {"code": "import humanize", "requirements": ["humanize>=4"], "memory": "4g"},
             ],
         ),
         "Executed": _object(

@@ -12,12 +12,12 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from belljar.errors import BelljarError, InvalidRequest, Lost, NoneFree, NotFound, TooLarge, WorkspaceError
-from belljar.sandbox.asking import make_cell
-from belljar.sandbox.base import MIB, Cell, Limits, Sandbox, SandboxSource, Spec
+from belljar.sandbox.asking import make_cell, make_spec
+from belljar.sandbox.base import MIB, TIERS, Cell, Sandbox, SandboxSource, Spec
 from belljar.sandbox.explain import size
 from belljar.sandbox.outputs import Exit, Run, fold
 
@@ -27,6 +27,7 @@ LARGEST_OUTPUT = 10 * MIB
 LARGEST_PRODUCED = 32 * MIB
 """All files of one answer together, before base64."""
 USUAL_TIMEOUT, LONGEST_TIMEOUT = 30, 3600
+USUAL_MEMORY = "1g"
 GRACE = 0.5
 """Seconds from the interrupt to the kill: an execution has to end within a second of its deadline."""
 
@@ -35,20 +36,22 @@ Answer: TypeAlias = dict[str, object]
 
 @dataclass(frozen=True, slots=True)
 class Execution:
-    """What is asked: code, its wall seconds, packages, and files by name."""
+    """What is asked: code, its wall seconds, packages, files by name, and the tier of its memory."""
 
     code: str
     timeout: int = USUAL_TIMEOUT
     requirements: tuple[str, ...] = ()
     files: Mapping[str, bytes] = field(default_factory=dict)
+    memory: str = USUAL_MEMORY
 
 
 async def execute(source: SandboxSource, body: bytes) -> tuple[int, Answer]:
     """The status and the JSON for a request's body."""
     try:
         asked = read_execution(body)
-        # All but these three are as usual, so that a sandbox which is kept ready will do.
-        limits = Limits(timeout=float(asked.timeout), output=LARGEST_OUTPUT, grace=GRACE)
+        # All but these three are as usual, so that a sandbox of that size which is kept ready will do.
+        usual = make_spec(memory=asked.memory).limits
+        limits = replace(usual, timeout=float(asked.timeout), output=LARGEST_OUTPUT, grace=GRACE)
         async with source.acquire(Spec(limits)) as sandbox:
             return 200, await _execute_in(sandbox, asked)
     except NoneFree as error:
@@ -124,6 +127,10 @@ def read_execution(body: bytes) -> Execution:
     if not all(isinstance(one, str) for one in requirements):
         raise _invalid("requirements: not a list of texts")
     given = _field(asked, "files", dict, "an object of names and base64") or {}
+    tiers = f"one of {', '.join(TIERS)}"
+    memory = _field(asked, "memory", str, tiers)
+    if memory is not None and memory not in TIERS:
+        raise _invalid(f"memory: {memory[:20]!r} is not {tiers}")
     if not code:
         raise InvalidRequest("code is required", param="code")
     return Execution(
@@ -131,6 +138,7 @@ def read_execution(body: bytes) -> Execution:
         timeout if timeout > 0 else USUAL_TIMEOUT,
         tuple(requirements),
         _read_files(given),
+        memory or USUAL_MEMORY,
     )
 
 
