@@ -19,7 +19,9 @@ from belljar.filesystem.paths import Segments, segments_of, spelled
 _PIECE = 512 << 10
 _OWNERLESS = b"0000644\0" + 2 * b"0000000\0"
 _TIMELESS = b"%011o\0" % 0
-_MAGIC = (b"ustar\x0000" + bytes(64) + 2 * b"0000000\0").ljust(255, b"\0")
+_TAIL = (b"0".ljust(101, b"\0") + b"ustar\x0000" + bytes(64) + 2 * b"0000000\0").ljust(356, b"\0")
+_FIXED = sum(_OWNERLESS + _TIMELESS + _TAIL) + 8 * 32
+"""What every header adds to its sum, whose own field counts as blanks."""
 _END = b"\0" * (2 * tarfile.BLOCKSIZE)
 
 
@@ -195,10 +197,9 @@ def _header(segments: Segments, size: int) -> bytes:
         info.size = size
         return info.tobuf(tarfile.PAX_FORMAT)
     # The same bytes by hand, for the many: `tobuf` takes longer than to read a small file.
-    head = b"".join((name.encode().ljust(100, b"\0"), _OWNERLESS, b"%011o\0" % size, _TIMELESS))
-    tail = b"0".ljust(101, b"\0") + _MAGIC
-    total = sum(head) + sum(tail) + 8 * 32  # the sum's own field counts as blanks
-    return b"".join((head, b"%06o\0 " % total, tail))
+    called, large = name.encode(), b"%011o\0" % size
+    total = sum(called) + sum(large) + _FIXED
+    return b"".join((called.ljust(100, b"\0"), _OWNERLESS, large, _TIMELESS, b"%06o\0 " % total, _TAIL))
 
 
 def _header_length(segments: Segments, size: int) -> int:
