@@ -18,12 +18,16 @@ _CONTROL = re.compile(r"[\x00-\x1f]")
 _BODIES: Mapping[str, re.Pattern[str]] = MappingProxyType(
     {
         quote: re.compile(
-            rf"(?:[^{quote}\\]++|\\(?:[^u]|u(?:(?!{_HIGH}){_H}{{4}}|{_HIGH}\\u{_LOW})))*+",
+            rf"(?:[^{quote}\\]++|\\(?:[^u]|u(?:(?!{_HIGH}){_H}{{4}}|{_HIGH}\\u{_LOW}))){{0,1000}}",
         )
         for quote in "\"'"
     }
 )
-"""As much of a string as is complete, whole surrogate pairs included."""
+"""As much of a string as is complete, whole surrogate pairs included.
+
+No group here may be possessive: Python 3.11.0 to 3.11.4, Debian's among them, match that wrongly. What is not remembers
+each turn it took, so the turns are counted.
+"""
 _UNFINISHED = re.compile(rf"\\(?:u(?:{_H}{{0,3}}|{_HIGH}(?:\\(?:u(?:[dD](?:[c-fC-F]{_H}?)?)?)?)?))?")
 """A backslash and what may yet become an escape."""
 _LONE = re.compile(rf"\\u{_H}{{4}}")
@@ -32,7 +36,7 @@ _MEANINGS = MappingProxyType(
     {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "/": "/", "\\": "\\", '"': '"', "'": "'"}
 )
 _INNER = re.compile(r"[^\"{}\[\]]+")
-_INNER_STRING = re.compile(r"(?:[^\"\\]++|\\.)*+", re.DOTALL)
+_INNER_STRING = re.compile(r"(?:[^\"\\]++|\\.){0,1000}", re.DOTALL)
 _BARE = re.compile(r"[^,}]*")
 
 CUT = "a missing end"
@@ -176,7 +180,7 @@ class Members:
         return at + 1
 
     def _inside_string(self, data: str, at: int) -> int:
-        at = _end(_INNER_STRING, data, at)
+        at = _end_of_all(_INNER_STRING, data, at)
         if at == len(data):
             return at
         if data[at] == '"':
@@ -185,7 +189,7 @@ class Members:
         return self._keep(data, at)  # a backslash whose escape is still to come
 
     def _string(self, data: str, at: int) -> int:
-        end = _end(_BODIES[self._quote], data, at)
+        end = _end_of_all(_BODIES[self._quote], data, at)
         self._say(data[at:end])
         if end == len(data):
             return end
@@ -268,3 +272,10 @@ def _end(pattern: re.Pattern[str], data: str, at: int) -> int:
     """How far a pattern comes from a place on, which may be no way at all."""
     found = pattern.match(data, at)
     return found.end() if found else at
+
+
+def _end_of_all(pattern: re.Pattern[str], data: str, at: int) -> int:
+    """Where it ends, matched again and again."""
+    while at < len(data) and (end := _end(pattern, data, at)) > at:
+        at = end
+    return at

@@ -1,12 +1,15 @@
 """Code comes out of arguments exactly, as it is written, and also where the model got the arguments wrong."""
 
 import json
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+import belljar
 from belljar.dialects.partial import Arguments, CodeArgument
 
 
@@ -56,6 +59,20 @@ def test_code_is_streamed_as_it_is_written(code: str, ascii: bool) -> None:
     text = json.dumps({"code": f"x{code}"}, ensure_ascii=ascii)
     argument = CodeArgument()
     assert "".join(argument.feed(char) for char in text[:-2]) == f"x{code}"
+
+
+@pytest.mark.parametrize("code", ["a\n" * 5000, "\\n" * 2001, "\U0001f600\t" * 1000])
+def test_code_with_very_many_escapes(code: str) -> None:
+    text = json.dumps({"other": [code], "code": code})
+    assert read([text]) == (code, "", Arguments(code))
+    assert read([text[:3333], text[3333:]]) == (code, "", Arguments(code))
+
+
+def test_no_pattern_is_one_that_older_pythons_match_wrongly() -> None:
+    """Possessive groups, before 3.11.5: strings were cut at their first escape."""
+    sources = [path.read_text() for path in Path(belljar.__file__).parent.rglob("*.py")]
+    assert len(sources) > 100
+    assert not [found for source in sources for found in re.findall(r"\)[*+?]\+[^\n]*\"", source)]
 
 
 @pytest.mark.parametrize(
