@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 from openai import OpenAI
 from tests.helpers import servers
@@ -16,6 +17,7 @@ from tests.helpers.servers import Server
 
 from belljar.adapters.openai.archives import Member, TarStream, Tree, packed_one
 from belljar.adapters.openai.config import ContainerConfig
+from belljar.adapters.openai.container_files import ContainerFiles
 from belljar.adapters.openai.container_fs import ContainerFilesystem
 from belljar.errors import BelljarError, ContainerExpiredError, Declined, Unreachable, WorkspaceSecurityError
 
@@ -227,6 +229,20 @@ def test_an_unreachable_server_is_told() -> None:
 def test_the_gateways_refusal_is_told(gateway: Server) -> None:
     with gateway.client() as client, pytest.raises(Declined, match="too long"):
         made(client).write("x" * 300, b"")
+
+
+def test_a_small_write_is_tried_again_when_the_server_is_busy() -> None:
+    asked: list[bytes] = []
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        asked.append(request.read())
+        return httpx2.Response(503 if len(asked) == 1 else 200, headers={"retry-after-ms": "1"}, json={})
+
+    with OpenAI(
+        base_url="http://x/v1", api_key="none", http_client=httpx2.Client(transport=httpx2.MockTransport(answer))
+    ) as client:
+        ContainerFiles(client, "cntr_1", unpacking=True).put(("a.txt",), b"text")
+    assert asked == [packed_one(("a.txt",), b"text")] * 2
 
 
 def test_a_tree_goes_out_as_one_archive(gateway: Server, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from io import SEEK_END, BytesIO
+from io import SEEK_END
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from belljar.adapters.openai.archives import Archive, Member, Packed, packed_one
@@ -83,7 +83,7 @@ class ContainerFiles:
     def put(self, segments: Segments, content: bytes, *, older: Iterable[Kept] = ()) -> None:
         """The newest wins; `older` are those of the same path, of which a server that unpacks keeps none."""
         if self._unpacking:
-            self._unpack(BytesIO(packed_one(segments, content)), None)
+            self._unpack(packed_one(segments, content))
             return
         name = _UNFIT.sub(lambda found: f"%{ord(found[0]):02X}", spelled(segments))
         self._wire.create(self._id, file=(name, content, "application/octet-stream"))
@@ -94,7 +94,7 @@ class ContainerFiles:
         members = [member for member in archive.members() if member.segments not in there]
         if self._unpacking and members and not there:
             with closing(archive.packed()) as packed:
-                self._unpack(packed, progress)
+                self._unpack(_Body(packed, progress))
             return
 
         def put(member: Member) -> None:
@@ -108,13 +108,12 @@ class ContainerFiles:
     def delete(self, file: Kept) -> None:
         self._wire.delete(file.id, container_id=self._id)
 
-    def _unpack(self, packed: Packed, progress: Progress | None) -> None:
+    def _unpack(self, packed: bytes | _Body) -> None:
         """Not as a form: the server would have to look for its end in every byte."""
-        body = _Body(packed, progress)
-        headers = {"content-type": "application/x-tar", "content-length": str(body.length)}
+        headers = {"content-type": "application/x-tar", "content-length": str(len(packed))}
         self._client.post(
             f"/containers/{self._id}/files",
-            content=body,
+            content=packed,
             options={"headers": headers, "params": _EXTRACT},
             cast_to=bytes,  # tells of each file, which nobody reads
         )
@@ -132,7 +131,10 @@ class _Body:
     def __init__(self, stream: Packed, progress: Progress | None) -> None:
         self._stream = stream
         self._progress = progress
-        self.length = stream.seek(0, SEEK_END)
+        self._length = stream.seek(0, SEEK_END)
+
+    def __len__(self) -> int:
+        return self._length
 
     def __iter__(self) -> Iterator[bytes]:
         self._stream.seek(0)
