@@ -140,6 +140,31 @@ def test_a_connection_is_kept_only_where_the_answer_left_it_clean(run: Run, answ
     run(main())
 
 
+@pytest.mark.parametrize("body", [b"", b"{}"])
+def test_a_connection_of_no_further_use_is_closed(run: Run, body: bytes) -> None:
+    """Also after a request without a body, of which nothing may stay behind to be written."""
+
+    async def main() -> None:
+        closed = asyncio.get_running_loop().create_future()
+
+        async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await request_of(reader)
+            writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\nok")
+            try:
+                async with asyncio.timeout(PATIENCE):
+                    closed.set_result(await reader.read())
+            except TimeoutError:
+                closed.set_result(b"still open")
+
+        client = LoopbackClient()
+        async with serving(handle) as origin:
+            assert await whole(await client.send("GET", origin, {}, body, timeout=PATIENCE)) == b"ok"
+            assert await closed == b""
+            await client.close()
+
+    run(main())
+
+
 def test_a_server_that_is_not_listened_to_has_to_wait(run: Run) -> None:
     size = 64 * HELD_BYTES
 

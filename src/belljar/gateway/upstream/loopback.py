@@ -42,7 +42,7 @@ class LoopbackClient:
         path = f"{parts.path or '/'}?{parts.query}" if parts.query else parts.path or "/"
         lines = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
         head = f"{method} {path} HTTP/1.1\r\nhost: {parts.netloc}\r\n{lines}content-length: {len(body)}\r\n\r\n"
-        message = [head.encode("latin-1"), body]
+        message = head.encode("latin-1") + body
         idle = self._idle.setdefault(place, [])
         while idle:
             connection = idle.pop()
@@ -94,9 +94,10 @@ class _Connection(asyncio.Protocol):
     def open(self) -> bool:
         return not self._transport.is_closing()
 
-    async def ask(self, message: list[bytes], timeout: float) -> Answer:
+    async def ask(self, message: bytes, timeout: float) -> Answer:
         exchange = self._exchange = _Exchange(self, self._loop, timeout)
-        self._transport.writelines(message)
+        # One piece: of several an empty one, such as no body, stays in asyncio's buffer for ever from Python 3.12 on.
+        self._transport.write(message)
         await exchange.head()
         return exchange
 
