@@ -35,7 +35,7 @@ def of(pid: int | None = None) -> Traces:
 
 
 def cgroups(pid: int) -> tuple[str, ...]:
-    """The control groups that a process made, those below them included."""
+    """The control groups that a process made, those below them included; others may come and go meanwhile."""
     found = [path for path, _, _ in os.walk(CGROUPS) if f"/belljar-{pid}-" in path]
     return tuple(sorted(found))
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import ELSEWHERE, Command
 
-from belljar.sandbox.local import cgroups
+from belljar.sandbox import owned
 
 STUB = """
 import sys, types
@@ -95,7 +95,7 @@ def test_what_killed_attacks_left_is_swept_by_the_next(belljar: Command, place: 
     belljar.environment["TMPDIR"] = str(place)
     mine = place / "belljar-tripwire-mine"
     mine.mkdir()
-    (place / "belljar-tripwire-1-1-linked").symlink_to(mine)
+    (place / "belljar-tripwire-0123456789abcdef").symlink_to(mine)
 
     def attack() -> set[str]:
         """Killed after its first try; what there is when it is."""
@@ -105,15 +105,19 @@ def test_what_killed_attacks_left_is_swept_by_the_next(belljar: Command, place: 
             there = {path.name for path in place.iterdir()}
             process.kill()
         assert {path.name for path in place.iterdir()} == there
-        return there - {mine.name, "belljar-tripwire-1-1-linked"}
+        return there - {mine.name, "belljar-tripwire-0123456789abcdef"}
 
     [first] = attack()
     [second] = attack()
     assert first != second
-    alive = place / f"belljar-tripwire-{os.getpid()}-{cgroups._started(os.getpid())}-abc"
+    alive = place / f"belljar-tripwire-{'0' * 16}"
     alive.mkdir()
+    _, hold = owned.claim(lambda: alive)
     [third] = attack() - {alive.name}
     assert third not in (first, second)
+    os.close(hold)
+    [fourth] = attack()
+    assert fourth != third
 
 
 def test_an_attack_that_gets_through(belljar: Command) -> None:

@@ -1,6 +1,7 @@
 """`belljar run`, as a process: what it prints, what it leaves, how it ends."""
 
 import base64
+import contextlib
 import json
 import os
 import pty
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import traces
 from tests.cli.conftest import ELSEWHERE, Command
 
 FOREVER = "import time\nprint('up', flush=True)\ntime.sleep(600)"
@@ -29,16 +31,14 @@ while True:
 
 def descendants(pid: int) -> dict[int, str]:
     """Every process below this one, with its time of start: a pid alone may be used again."""
-    parents: dict[int, int] = {}
+    known: dict[int, list[str]] = {}
     for name in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            parents[int(name)] = int(stat(int(name))[1])
-        except OSError:
-            continue
+        with contextlib.suppress(OSError):  # gone meanwhile
+            known[int(name)] = stat(int(name))
     found = {pid}
-    while more := {child for child, parent in parents.items() if parent in found} - found:
+    while more := {child for child, fields in known.items() if int(fields[1]) in found} - found:
         found |= more
-    return {one: stat(one)[19] for one in found - {pid}}
+    return {one: known[one][19] for one in found - {pid}}
 
 
 def stat(pid: int) -> list[str]:
@@ -50,10 +50,6 @@ def is_alive(pid: int, started: str) -> bool:
         return stat(pid)[19] == started and stat(pid)[0] not in "ZX"
     except OSError:
         return False
-
-
-def cgroups(pid: int) -> list[Path]:
-    return list(Path("/sys/fs/cgroup").rglob(f"belljar-{pid}-*"))
 
 
 def lines(output: str) -> list[dict[str, Any]]:
@@ -266,7 +262,7 @@ def test_nothing_is_left_behind(belljar: Command, number: int, status: int) -> N
         assert process.wait(60) == status
     while any(is_alive(*one) for one in below.items()):
         time.sleep(0.01)  # the kernel is at it; the test's own time limit ends this
-    while cgroups(process.pid):
+    while traces.cgroups(process.pid):
         time.sleep(0.01)
 
 
@@ -274,7 +270,7 @@ def test_nothing_is_left_behind_after_a_good_end(belljar: Command) -> None:
     with belljar.start("run", "--packages", "none", "-c", "1") as process:
         process.communicate(timeout=60)
     assert process.returncode == 0
-    assert cgroups(process.pid) == []
+    assert not traces.cgroups(process.pid)
     assert list(belljar.directory.iterdir()) == []
 
 

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import traces
 from tests.cli.conftest import Command, Served
-from tests.cli.test_run import cgroups, descendants, is_alive
+from tests.cli.test_run import descendants, is_alive
 
 FOREVER = b'{"code": "print(1, flush=True)\\nimport time\\ntime.sleep(600)"}'
 
@@ -120,7 +121,7 @@ def test_it_serves_and_leaves_nothing_behind(belljar: Command) -> None:
             assert json.loads(lease.readline()) == {"ended": "the sandbox server is stopping"}
     assert (code, out, err) == (0, "", "")
     assert not [pid for pid, started in below.items() if is_alive(pid, started)]
-    assert not cgroups(served.process.pid)
+    assert not traces.cgroups(served.process.pid)
 
 
 def test_the_banner(belljar: Command) -> None:
@@ -296,7 +297,7 @@ def test_nothing_survives_a_kill(belljar: Command) -> None:
         assert below
         assert served.end(signal.SIGKILL)[0] == -signal.SIGKILL
         wait_until_gone(below)
-        while cgroups(served.process.pid):
+        while traces.cgroups(served.process.pid):
             time.sleep(0.05)
         assert path.exists()
         with serve(belljar, "--socket", "s.sock", port=False) as again:

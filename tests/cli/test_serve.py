@@ -7,8 +7,9 @@ import time
 from collections.abc import Iterator
 
 import pytest
+from tests import traces
 from tests.cli.conftest import Command, Served
-from tests.cli.test_run import cgroups, descendants, is_alive
+from tests.cli.test_run import descendants, is_alive
 
 FOREVER = "```python\nimport time\ntime.sleep(600)\n```"
 
@@ -61,7 +62,7 @@ def test_it_serves_and_leaves_nothing_behind(belljar: Command) -> None:
         code, out, _ = served.end(signal.SIGTERM)
     assert (code, out) == (0, "")
     assert not [pid for pid, started in below.items() if is_alive(pid, started)]
-    assert not cgroups(served.process.pid)
+    assert not traces.cgroups(served.process.pid)
 
 
 def test_the_banner(belljar: Command) -> None:

@@ -23,7 +23,7 @@ from belljar.sandbox import explain
 from belljar.sandbox.base import Cell, Limits, Spec
 from belljar.sandbox.guest import frames
 from belljar.sandbox.local import messages
-from belljar.sandbox.local.cgroups import Group
+from belljar.sandbox.local.cgroups import Group, gone
 from belljar.sandbox.local.confine import Rlimits
 from belljar.sandbox.local.files import Files
 from belljar.sandbox.local.jail import Jail
@@ -91,10 +91,7 @@ class Box:
     def create(self) -> Steps[None]:
         """Bring it up; `Refused` with the reason if that cannot be done."""
         try:
-            limits = self.limits
-            self.group = self._jail.groups.make(
-                self.id, memory=limits.memory, cpus=limits.cpus, metered=limits.cpu_time is not None
-            )
+            self.group = self._new_group()
             self.control, theirs = messages.pair()
             self.control.setblocking(False)
             self.epoll.register(self.control, select.EPOLLIN)
@@ -174,7 +171,7 @@ class Box:
         """Ask the jail for an interpreter, in a new sandbox or in this one."""
         limits = self.limits
         link = Link(self.paths)
-        cgroups = self.group.open_procs() if self.group else []
+        cgroups = self._doors()
         request = messages.Create(
             id=self.id,
             environment=self.spec.packages,
@@ -202,6 +199,26 @@ class Box:
         for fd in link.watched:
             self.epoll.register(fd, select.EPOLLIN)
         self.link = link
+
+    def _new_group(self) -> Group | None:
+        limits = self.limits
+        return self._jail.groups.make(
+            self.id, memory=limits.memory, cpus=limits.cpus, metered=limits.cpu_time is not None
+        )
+
+    def _doors(self) -> list[int]:
+        """Descriptors through which an interpreter enters the control group."""
+        if self.group is None:
+            return []
+        try:
+            return self.group.open_procs()
+        except OSError as error:
+            if not gone(error):
+                raise
+            # Nobody is in it between two interpreters, so anyone with the right can remove it.
+            self.group.close()
+            self.group, self.ooms = self._new_group(), 0
+            return self.group.open_procs() if self.group else []
 
     def _until_up(self) -> Steps[None]:
         deadline = time.monotonic() + _START

@@ -2,21 +2,34 @@
 
 The ladder is version 2 (delegated or root), version 1, none. Without one, memory is bounded per process and watched;
 `Groups.kind` says which it is.
+
+Several Belljars may share a tree, from containers and process namespaces of their own. So the directory in which one
+makes its groups is locked for as long as it lives, and the next start of any removes what nobody holds.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import re
-from dataclasses import dataclass
+import secrets
+import threading
+import time
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
+from belljar.errors import Refused
+from belljar.sandbox import owned
 from belljar.sandbox.local.launcher import ASIDE, remove_cgroup, step_back
+from belljar.sandbox.local.messages import close_all
 
 _OOM_KILL = re.compile(rb"^oom_kill (\d+)$", re.MULTILINE)
 _USED = re.compile(rb"^usage_usec (\d+)$", re.MULTILINE)
-_OURS = re.compile(r"belljar-(\d+)-(\d+)-\d+")
+_OURS = re.compile(r"belljar-\d+-[0-9a-f]{16}")
+_SWEEPING = 0.5
+"""Seconds that a start spends on what others left, however much of it there is: the next one goes on."""
 _LIMITS = ("memory.max", "memory.high", "cpu.max")
 
 
@@ -44,7 +57,14 @@ class Group:
 
     def open_procs(self) -> list[int]:
         """Descriptors through which a process puts itself in."""
-        return [os.open(path / self._door, os.O_WRONLY | os.O_CLOEXEC) for path in self.directories]
+        doors: list[int] = []
+        try:
+            for path in self.directories:
+                doors.append(os.open(path / self._door, os.O_WRONLY | os.O_CLOEXEC))
+        except OSError:
+            close_all(doors)
+            raise
+        return doors
 
     def watch(self) -> None:
         """Get ready to count kills."""
@@ -56,17 +76,22 @@ class Group:
         """How often the kernel has killed something in here for want of memory."""
         if self._events is None:
             return 0
-        text = os.pread(self._events, 1024, 0)
-        found = _OOM_KILL.search(text)
+        try:
+            found = _OOM_KILL.search(os.pread(self._events, 1024, 0))
+        except OSError:  # someone has removed it, empty as it was
+            return 0
         return int(found[1]) if found else 0
 
     def cpu_seconds(self) -> float | None:
         """Processor time of everything that ever ran in here; None where it is not counted."""
         if self.account is None:
             return None
-        if self.kind == "v1":
-            return int((self.account / "cpuacct.usage").read_bytes()) / 1e9
-        found = _USED.search((self.account / "cpu.stat").read_bytes())
+        try:
+            if self.kind == "v1":
+                return int((self.account / "cpuacct.usage").read_bytes()) / 1e9
+            found = _USED.search((self.account / "cpu.stat").read_bytes())
+        except OSError:  # as above
+            return None
         return int(found[1]) / 1e6 if found else None
 
     def close(self) -> None:
@@ -88,17 +113,30 @@ class Group:
 
 @dataclass(slots=True)
 class Groups:
-    """Where this process may make control groups, and those it has made."""
+    """Where this process may make control groups, and the directories there that are its own."""
 
     kind: Literal["v2", "v1", "none"] = "none"
     why: str = ""
     memory: Path | None = None
     cpu: Path | None = None
     account: Path | None = None
+    _holds: dict[Path, int] = field(default_factory=dict)
+    _making: threading.Lock = field(default_factory=threading.Lock)
 
     @property
     def directories(self) -> list[Path]:
         return list(dict.fromkeys(path for path in (self.memory, self.cpu, self.account) if path))
+
+    def own(self) -> None:
+        """Make our directories and hold them; again, if someone has removed them."""
+        with self._making:
+            for path in self.directories:
+                hold = self._holds.get(path)
+                if hold is None or not owned.is_at(path, hold):
+                    _, self._holds[path] = owned.claim(partial(_made, path))
+                    close_all([hold] if hold is not None else [])
+                    if self.kind == "v2":
+                        _delegate(path, {"memory", "cpu"} if self.cpu else {"memory"})
 
     def make(self, name: str, *, memory: int, cpus: float | None, metered: bool) -> Group | None:
         """A group with these limits; None where the host gives none."""
@@ -110,19 +148,57 @@ class Groups:
             cpu=self.cpu / name if self.cpu and (cpus is not None or self.kind == "v2") else None,
             account=self.account / name if self.account and metered else None,
         )
-        for path in group.directories:
-            path.mkdir()
-        if group.memory:
-            _limit_memory(group.memory, self.kind, memory)
-            group.watch()
-        if group.cpu and cpus is not None:
-            _limit_cpu(group.cpu, self.kind, cpus)
+        try:
+            try:
+                _fill(group, memory, cpus)
+            except OSError as error:
+                if not gone(error):
+                    raise
+                self.own()
+                _fill(group, memory, cpus)
+        except OSError as error:
+            group.close()
+            raise Refused(
+                f"no control group could be made for the sandbox ({error.strerror}: {error.filename}). Groups named "
+                "belljar-… are Belljar's own: nothing else may remove or change them while it runs"
+            ) from error
         return group
 
     def close(self) -> None:
         for path in self.directories:
             remove_cgroup(str(path))
             step_back(str(path.parent))
+        self.let_go()
+
+    def let_go(self) -> None:
+        """Of the descriptors only: a forked child's copies keep nothing."""
+        close_all(list(self._holds.values()))
+        self._holds.clear()
+
+
+def gone(error: OSError) -> bool:
+    """Whether it says that a group is not there any more, or is just being removed."""
+    return error.errno in (errno.ENOENT, errno.ENODEV)
+
+
+def new_name() -> str:
+    """A name that is nobody else's, and that `sweep` knows."""
+    return f"belljar-{os.getpid()}-{secrets.token_hex(8)}"
+
+
+def _made(path: Path) -> Path:
+    path.mkdir(0o700, exist_ok=True)  # closed, or anyone could hold it
+    return path
+
+
+def _fill(group: Group, memory: int, cpus: float | None) -> None:
+    for path in group.directories:
+        path.mkdir(exist_ok=True)
+    if group.memory:
+        _limit_memory(group.memory, group.kind, memory)
+        group.watch()
+    if group.cpu and cpus is not None:
+        _limit_cpu(group.cpu, group.kind, cpus)
 
 
 def _write(path: Path, text: str, *, optional: bool = False) -> None:
@@ -153,15 +229,19 @@ def _limit_cpu(path: Path, kind: str, cpus: float) -> None:
         _write(path / "cpu.cfs_quota_us", str(quota))
 
 
-def detect(serial: int) -> Groups:
+def detect() -> Groups:
     """Find the strongest rung of the ladder that works, make our own directory there, sweep what a crash left."""
-    name = f"belljar-{os.getpid()}-{_started(os.getpid())}-{serial}"
+    name = new_name()
     reasons = []
     for attempt in (_version2, _version1):
         try:
-            return attempt(name)
+            groups = attempt(name)
         except _Unusable as error:
             reasons.append(str(error))
+            continue
+        for path in groups.directories:
+            sweep(path.parent)
+        return groups
     return Groups(why="; ".join(reasons))
 
 
@@ -196,32 +276,26 @@ def _version1(name: str) -> Groups:
     memory = _own("memory")
     if memory is None:
         raise _Unusable("no version 1 memory controller")
-    places = [memory, _own("cpu"), _own("cpuacct")]
-    try:
-        for place in dict.fromkeys(places):
-            if place is not None:
-                sweep(place)
-                (place / name).mkdir()
-    except OSError as error:
-        raise _Unusable(f"version 1: {error}") from None
-    return Groups("v1", "", *(place / name if place else None for place in places))
+    cpu, account = _own("cpu"), _own("cpuacct")
+    return _owned(Groups("v1", "", memory / name, cpu and cpu / name, account and account / name))
 
 
 def _version2(name: str) -> Groups:
     try:
         parent, controllers = place({os.getpid()})
-        sweep(parent)
-        ours = parent / name
-        ours.mkdir()
-        try:
-            _delegate(parent, ours, controllers)
-        except OSError:
-            remove_cgroup(str(ours))
-            step_back(str(parent))
-            raise
     except (OSError, _Unusable) as error:
         raise _Unusable(f"version 2: {error}") from None
-    return Groups("v2", "", ours, ours if "cpu" in controllers else None, ours)
+    ours = parent / name
+    return _owned(Groups("v2", "", ours, ours if "cpu" in controllers else None, ours))
+
+
+def _owned(groups: Groups) -> Groups:
+    try:
+        groups.own()
+    except OSError as error:
+        groups.close()
+        raise _Unusable(f"version {groups.kind[1:]}: {error}") from None
+    return groups
 
 
 def place(selves: set[int]) -> tuple[Path, set[str]]:
@@ -261,8 +335,9 @@ def _words(path: Path) -> list[str]:
     return path.read_text().split()
 
 
-def _delegate(parent: Path, ours: Path, controllers: set[str]) -> None:
+def _delegate(ours: Path, controllers: set[str]) -> None:
     """Let groups below `ours` have limits; this process steps aside if it must."""
+    parent = ours.parent
     enable = " ".join(f"+{name}" for name in controllers)
     if not controllers.issubset(_words(parent / "cgroup.subtree_control")):
         if _words(parent / "cgroup.procs") == [str(os.getpid())]:
@@ -274,16 +349,10 @@ def _delegate(parent: Path, ours: Path, controllers: set[str]) -> None:
 
 
 def sweep(parent: Path) -> None:
-    """Remove groups whose owner is gone."""
-    for entry in os.scandir(parent):
-        found = _OURS.fullmatch(entry.name)
-        if found and _started(int(found[1])) != int(found[2]):
-            remove_cgroup(entry.path)
-
-
-def _started(pid: int) -> int:
-    """When a process started, in ticks since boot: tells a reused pid from the one meant. 0 if there is none."""
-    try:
-        return int(Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[19])
-    except (OSError, IndexError, ValueError):
-        return 0
+    """Remove groups whose owner is gone, in whichever process namespace it lived."""
+    deadline = time.monotonic() + _SWEEPING
+    for name in os.listdir(parent):
+        if _OURS.fullmatch(name) and time.monotonic() < deadline:
+            with owned.abandoned(parent / name) as dead:
+                if dead:
+                    remove_cgroup(str(parent / name), deadline)

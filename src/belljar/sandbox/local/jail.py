@@ -232,4 +232,6 @@ class Jail:
                     os.killpg(self._process.pid, signal.SIGKILL)
                 self._process.wait()
             self.groups.close()
+        else:
+            self.groups.let_go()
         self._stderr.close()

@@ -6,6 +6,7 @@ the control groups that the host can no longer remove.
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 import signal
@@ -16,6 +17,8 @@ from belljar.sandbox.local import confine, linux, messages, nursery, root
 
 ASIDE = "belljar-host"
 """The group of version 2 into which a host steps, so that groups beside it can have limits."""
+_LETTING_GO = 5.0
+"""Seconds for the kernel to take the last dead process out of its group."""
 
 
 def main() -> None:
@@ -71,24 +74,26 @@ def _watch(host: int, jail: int, cgroups: list[str]) -> None:
             step_back(os.path.dirname(path))
 
 
-def remove_cgroup(path: str) -> None:
+def remove_cgroup(path: str, deadline: float | None = None) -> None:
     """Remove a control group and those below it; the kernel may need a moment to let go of the dead."""
+    deadline = time.monotonic() + _LETTING_GO if deadline is None else deadline
     try:
         children = [entry.path for entry in os.scandir(path) if entry.is_dir(follow_symlinks=False)]
-    except FileNotFoundError:
+    except OSError:  # it is gone, or not ours to look into
         return
     for child in children:
-        remove_cgroup(child)
+        remove_cgroup(child, deadline)
     pause = 0.0005
-    while pause < 0.2:
+    while True:
         try:
             os.rmdir(path)
             return
-        except FileNotFoundError:
-            return
-        except OSError:
-            time.sleep(pause)
-            pause *= 1.2
+        except OSError as error:
+            # Anything else than a process or a group that is still in it stays as it is: gone, or not ours to remove.
+            if error.errno not in (errno.EBUSY, errno.ENOTEMPTY) or time.monotonic() + pause > deadline:
+                return
+        time.sleep(pause)
+        pause *= 1.2
 
 
 def step_back(parent: str) -> None:

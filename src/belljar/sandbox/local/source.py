@@ -22,8 +22,6 @@ from belljar.sandbox.local.sandbox import LocalSandbox
 from belljar.sandbox.local.warm import Pool
 from belljar.sandbox.packages import Installed, LayerPolicy, LayerStore, installed, unnamed
 
-_serials = itertools.count()
-
 
 @dataclass(frozen=True, slots=True)
 class Options:
@@ -123,7 +121,7 @@ class LocalSource:
 
     def _start(self) -> None:
         raise_file_limit()
-        groups = cgroups.detect(next(_serials))
+        groups = cgroups.detect()
         try:
             self._options.cache.mkdir(parents=True, exist_ok=True)
             store = self._layer_store("none")

@@ -12,7 +12,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from belljar.sandbox.local import cgroups, confine, landlock, linux, root
 
@@ -112,9 +112,10 @@ def _version2(host: int) -> bool:
 
 
 def _make_and_remove(parent: str) -> None:
-    path = f"{parent}/belljar-{os.getpid()}-{cgroups._started(os.getpid())}-0"  # a name that `sweep` would know
-    os.mkdir(path)
-    os.rmdir(path)
+    path = f"{parent}/{cgroups.new_name()}"
+    os.mkdir(path, 0o700)
+    with suppress(FileNotFoundError):  # nobody holds it, so another who starts at this moment may sweep it
+        os.rmdir(path)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ to resolve it anew, delete its record.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import hashlib
 import hmac
@@ -37,6 +38,7 @@ from packaging.utils import InvalidName, canonicalize_name
 from packaging.version import InvalidVersion, Version
 
 from belljar.errors import BadSettings, InvalidRequest
+from belljar.sandbox import owned
 from belljar.sandbox.packages.fetch import Fetch, LayerPolicy, Pin, Work, end, write_stand_ins
 from belljar.sandbox.packages.requirements import Installed, missing
 
@@ -224,11 +226,11 @@ class LayerStore:
         while True:
             lock = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
             try:
-                while not _locked(lock):
+                while not owned.locked(lock):
                     if time.monotonic() > deadline:
                         raise self._fetch.late()
                     time.sleep(_POLL)
-                if not _is(path, lock):  # the one before us has finished and removed it
+                if not owned.is_at(path, lock):  # the one before us has finished and removed it
                     continue
                 try:
                     yield
@@ -242,22 +244,12 @@ class LayerStore:
     @contextmanager
     def _work(self, deadline: float) -> Iterator[Work]:
         """A directory that is swept when everyone who holds its lock is dead."""
-        while True:
-            path = Path(tempfile.mkdtemp(dir=self._tmp))
-            try:
-                hold = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-            except FileNotFoundError:  # swept before it was ours
-                continue
-            fcntl.flock(hold, fcntl.LOCK_EX)
-            if _is(path, hold):
-                break
-            os.close(hold)
+        path, hold = owned.claim(lambda: Path(tempfile.mkdtemp(dir=self._tmp)))
         try:
             yield Work(path, hold, deadline)
         finally:
             shutil.rmtree(path, ignore_errors=True)
-            fcntl.flock(hold, fcntl.LOCK_UN)
-            os.close(hold)
+            owned.let_go(hold)
             self._sweep()
 
     def _sweep(self) -> None:
@@ -304,30 +296,9 @@ def _directory(path: Path, mode: int) -> None:
 
 def _remove_if_dead(path: Path, holder: Path) -> None:
     """Remove a directory unless someone has the lock on `holder`, or it is too old for anyone to want it."""
-    try:
-        lock = os.open(holder, os.O_RDONLY)
-        try:
-            if _locked(lock) or time.time() - path.stat().st_mtime > _STALE:
-                shutil.rmtree(path, ignore_errors=True)
-        finally:
-            os.close(lock)
-    except OSError:
-        pass  # gone already
-
-
-def _locked(lock: int) -> bool:
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-def _is(path: Path, descriptor: int) -> bool:
-    try:
-        return os.path.samestat(path.stat(), os.fstat(descriptor))
-    except FileNotFoundError:
-        return False
+    with contextlib.suppress(OSError), owned.abandoned(holder) as dead:  # it may be gone already
+        if dead or time.time() - path.stat().st_mtime > _STALE:
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def _sealed(top: Path) -> int:

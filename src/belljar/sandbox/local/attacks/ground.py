@@ -18,8 +18,9 @@ from types import TracebackType
 from typing import Self
 
 from belljar.errors import BelljarError
+from belljar.sandbox import owned
 from belljar.sandbox.base import Cell, Limits, Spec
-from belljar.sandbox.local import cgroups, drive
+from belljar.sandbox.local import drive
 from belljar.sandbox.local.attacks import calls, identity, leaks, limits, neighbours, network, processes, tree, wire
 from belljar.sandbox.local.attacks.attack import PRELUDE, Attack, Verdict
 from belljar.sandbox.local.box import Box
@@ -27,7 +28,7 @@ from belljar.sandbox.local.jail import code_directory
 from belljar.sandbox.local.source import LocalSource
 from belljar.sandbox.outputs import Exit, Run, fold
 
-_OURS = re.compile(r"belljar-tripwire-([1-9]\d{0,9})-(\d{1,20})-\w+")
+_OURS = re.compile(r"belljar-tripwire-[0-9a-f]{16}")
 
 ATTACKS: tuple[Attack, ...] = tuple(
     attack
@@ -54,9 +55,9 @@ class Tripwires:
 
     def __enter__(self) -> Self:
         _sweep(tempfile.gettempdir())
-        pid = os.getpid()
-        prefix = f"belljar-tripwire-{pid}-{cgroups._started(pid)}-"  # a name that `_sweep` knows
-        folder = self._stack.enter_context(tempfile.TemporaryDirectory(prefix=prefix))
+        folder, hold = owned.claim(_new_folder)
+        self._stack.callback(owned.let_go, hold)
+        self._stack.callback(shutil.rmtree, folder, ignore_errors=True)
         os.chmod(folder, 0o755)  # so that only the jail can be what keeps code out
         self._file = Path(folder, "key.txt")
         self._file.write_text(self._key)
@@ -185,15 +186,19 @@ class Ground:
         return fold(drive.blocking(box, box.run(Cell(self.tripwires.script(attack, code)))))
 
 
+def _new_folder() -> Path:
+    """By a name that `_sweep` knows."""
+    folder = Path(tempfile.gettempdir(), f"belljar-tripwire-{secrets.token_hex(8)}")
+    folder.mkdir(0o700)
+    return folder
+
+
 def _sweep(parent: str) -> None:
     """Remove the tripwires of programs that were killed."""
-    for entry in os.scandir(parent):
-        found = _OURS.fullmatch(entry.name)
-        if not found or cgroups._started(int(found[1])) == int(found[2]):
-            continue
-        with contextlib.suppress(OSError):  # another sweeps too
-            if entry.is_dir(follow_symlinks=False) and entry.stat(follow_symlinks=False).st_uid == os.geteuid():
-                shutil.rmtree(entry.path)
+    for path in (Path(parent, name) for name in os.listdir(parent) if _OURS.fullmatch(name)):
+        with contextlib.suppress(OSError), owned.abandoned(path) as dead:  # another may sweep too
+            if dead and path.is_dir() and path.stat().st_uid == os.geteuid():
+                shutil.rmtree(path)
 
 
 def said(stdout: str) -> tuple[list[str], list[str]]:

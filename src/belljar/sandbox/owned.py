@@ -1,0 +1,71 @@
+"""Directories that are a process's for as long as it lives: told by a lock that the kernel takes back however it ends.
+
+Everybody who sees the directory sees the lock, from whatever container or process namespace; the number of a process
+says nothing there, or names another one.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+def claim(make: Callable[[], Path]) -> tuple[Path, int]:
+    """Make a directory and own it; where it is, and the descriptor that holds it."""
+    while True:
+        path = make()
+        try:
+            hold = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        except FileNotFoundError:  # swept before it was ours
+            continue
+        try:
+            fcntl.flock(hold, fcntl.LOCK_EX)
+        except BaseException:
+            os.close(hold)
+            raise
+        if is_at(path, hold):
+            return path, hold
+        os.close(hold)
+
+
+def let_go(hold: int) -> None:
+    """The end of an ownership. By hand: a fork elsewhere may have copied the descriptor."""
+    fcntl.flock(hold, fcntl.LOCK_UN)
+    os.close(hold)
+
+
+@contextmanager
+def abandoned(path: Path) -> Iterator[bool]:
+    """Whether its owner is gone, or there never was one; within the context nobody else comes to own it.
+
+    One that is closed to us, or no longer there, is nobody's business of ours: False.
+    """
+    try:
+        lock = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+    except OSError:
+        yield False
+        return
+    try:
+        yield locked(lock)
+    finally:
+        os.close(lock)
+
+
+def locked(descriptor: int) -> bool:
+    """Whether we have the lock now, without waiting."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def is_at(path: Path, descriptor: int) -> bool:
+    """Whether the path still leads to what the descriptor has open."""
+    try:
+        return os.path.samestat(path.stat(), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
