@@ -4,7 +4,7 @@ READY := .venv/ready
 CLIENTS := .venv/clients/ready
 export PYTHON
 
-.PHONY: all serve run lint check test cover fix lock bench soak size clean
+.PHONY: all serve run lint check test test-fresh cover fix lock bench soak size clean
 all: lint test
 
 serve: $(READY)
@@ -24,8 +24,12 @@ check: lint
 	$(BIN)/pytest -q -n auto tests/unit
 
 test: $(READY) $(CLIENTS)
-	sh scripts/browser
+	sh scripts/programs
 	$(BIN)/pytest -n auto
+
+# The same on bare Debians, as root and as an ordinary user: what passes here must pass where nothing is set up.
+test-fresh:
+	sh scripts/fresh $(TRIES)
 
 cover: $(READY)
 	$(BIN)/coverage run -m pytest -q -n 0 --hypothesis-profile ci tests/unit/dialects
@@ -46,7 +50,7 @@ bench: $(READY)
 	$(BIN)/python bench/workspace.py
 
 soak: $(READY)
-	$(BIN)/pytest -m soak --timeout 0
+	$(BIN)/pytest -m soak --timeout 0 -o faulthandler_timeout=0
 
 size: $(READY)
 	$(BIN)/python scripts/size.py
@@ -58,5 +62,5 @@ clean:
 $(READY): requirements.lock pyproject.toml scripts/setup scripts/common.sh
 	sh scripts/setup
 
-$(CLIENTS): $(READY) tests/gateway/clients/openai2.lock tests/gateway/clients/package-lock.json scripts/clients
+$(CLIENTS): $(READY) $(wildcard tests/gateway/clients/*lock*) scripts/clients
 	sh scripts/clients
