@@ -1,4 +1,4 @@
-# For scripts/setup, scripts/clients and scripts/browser to read in: how to speak, become root, and use uv.
+# For the other scripts to read in: how to speak, become root, and use uv.
 
 say() { printf '%s: %s\n' "$(basename "$0")" "$*" >&2; }
 die() { say "$@"; exit 1; }

@@ -1,12 +1,11 @@
-"""What every test shares: no settings or keys from outside, a directory of its own, no silent skips in CI."""
+"""What every test shares: no settings or keys from outside, a directory of its own, no silent skips."""
 
 import os
 import signal
+from collections import Counter
 from pathlib import Path
 
 import pytest
-
-NEVER_SKIPPED = ("tests/contract/", "tests/escape/", "tests/unit/")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -27,11 +26,21 @@ def own_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """In CI a jail test that did not run has failed: the walls it speaks of are unproven."""
-    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
-    if reporter is None or not os.environ.get("CI"):
-        return
-    skipped = [r.nodeid for r in reporter.stats.get("skipped", []) if r.nodeid.startswith(NEVER_SKIPPED)]
-    if skipped:
-        reporter.write_line(f"\nskipped, which is a failure in CI: {', '.join(skipped)}", red=True)
+    """In CI a test that did not run has failed: what it speaks of is unproven."""
+    if os.environ.get("CI") and skipped(session.config):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """One line for all that was skipped, with the reasons."""
+    if reasons := skipped(config):
+        told = "; ".join(f"{count} {reason}" for reason, count in reasons.most_common())
+        judged = ", which is a failure in CI" if os.environ.get("CI") else ""
+        terminalreporter.write_line(f"skipped {reasons.total()} tests{judged}: {told}", yellow=True)
+
+
+def skipped(config: pytest.Config) -> Counter[str]:
+    """How many tests did not run, by the reason they gave."""
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    reports = reporter.stats.get("skipped", []) if isinstance(reporter, pytest.TerminalReporter) else []
+    return Counter(report.longrepr[2].removeprefix("Skipped: ") for report in reports)

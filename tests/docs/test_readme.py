@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from tests.helpers.programs import needed
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -61,6 +62,8 @@ def served(*arguments: str) -> Iterator[str]:
 
 @pytest.mark.parametrize(("language", "code"), BLOCKS)
 def test_block(language: str, code: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    if re.search(r"\bcurl\b", code):
+        needed("curl")
     for address, server in ADDRESSES.items():
         if address in code:
             code = code.replace(address, request.getfixturevalue(server))

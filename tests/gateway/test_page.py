@@ -6,7 +6,6 @@ import base64
 import json
 import os
 import re
-import shutil
 import socket
 import subprocess
 import sys
@@ -21,6 +20,7 @@ import httpx2
 import pytest
 from tests.gateway.browser import Browser, Tab
 from tests.gateway.houses import House, Scene
+from tests.helpers.programs import needed
 
 from belljar.testing import Reply, call
 
@@ -1123,10 +1123,10 @@ def test_the_programs_that_it_shows_work_as_they_stand(tab: Tab) -> None:
     ran = subprocess.run([sys.executable, "-c", python], capture_output=True, text=True, timeout=60)
     assert (ran.returncode, ran.stderr) == (0, "")
     assert "[1, 1, 2, 6, 24, 120, 720, 5040]" in ran.stdout
-    if shutil.which("curl"):
-        curl = tab.text("#curl code")
-        done = subprocess.run(["sh", "-c", curl], capture_output=True, text=True, timeout=60, check=True)
-        assert r'"logs":"42\n"' in done.stdout
+    needed("curl")
+    curl = tab.text("#curl code")
+    done = subprocess.run(["sh", "-c", curl], capture_output=True, text=True, timeout=60, check=True)
+    assert r'"logs":"42\n"' in done.stdout
     tab.press("Escape")
     tab.wait("!document.querySelector('dialog')")
 

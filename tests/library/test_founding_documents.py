@@ -14,6 +14,7 @@ import sqlite3
 import tempfile
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -368,7 +369,7 @@ def test_story_2(scene: Scene, names: Names, house: House, tmp_path: Path) -> No
 
 
 def stored(house: House) -> int:
-    with sqlite3.connect(f"file:{house.state / 'records.db'}?mode=ro", uri=True) as database:
+    with closing(sqlite3.connect(f"file:{house.state / 'records.db'}?mode=ro", uri=True)) as database:
         count: int = database.execute("SELECT count(*) FROM responses").fetchone()[0]
     return count
 
