@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Self, cast
 
@@ -21,9 +21,9 @@ OUTPUTS = ["code_interpreter_call.outputs"]
 class Scene:
     """The model server behind a gateway, with a script that each test writes anew."""
 
-    def __init__(self) -> None:
+    def __init__(self, vendor: str | None = None, models: Iterable[str] = ("sim", "llava")) -> None:
         self._replies: deque[Reply | ReplyStep | list[ReplyStep]] = deque()
-        self.server = LoopbackUpstream(self._script(), models=["sim", "llava"])
+        self.server = LoopbackUpstream(self._script(), models=models, vendor=vendor)
 
     def _script(self) -> Iterator[Any]:
         while True:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
@@ -32,6 +33,8 @@ _TOOLS: Mapping[str, Tool] = MappingProxyType(
 )
 """By the word for it in our ids."""
 _WORDS = MappingProxyType({tool.name: word for word, tool in _TOOLS.items()})
+_USE = re.compile(r"srvtoolu_[a-zA-Z0-9_]+")
+"""Its own id of a use; it refuses others there."""
 
 
 def tool_of(name: str) -> Tool | None:
@@ -129,7 +132,7 @@ def written(item: CodeInterpreterCall) -> list[Block] | None:
     """The call and its result; None if the vendor did not run it."""
     _, _, rest = item.id.partition("_")
     word, _, use_id = rest.partition("_")
-    if word not in _TOOLS or not use_id.startswith("srvtoolu_") or item.status == "incomplete":
+    if word not in _TOOLS or not _USE.fullmatch(use_id) or item.status == "incomplete":
         return None
     tool = _TOOLS[word]
     given = _given(tool, item.code or "")

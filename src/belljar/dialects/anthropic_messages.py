@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 import re
 from collections import deque
 from collections.abc import Iterable
@@ -13,6 +12,7 @@ from urllib.parse import unquote_to_bytes
 import msgspec
 
 from belljar.dialects import anthropic_cells, cells, marks
+from belljar.dialects.call_ids import ANTHROPIC, CallIds
 from belljar.dialects.deltas import ModelRequest
 from belljar.errors import InvalidRequest
 from belljar.wire.items import (
@@ -41,7 +41,6 @@ Block: TypeAlias = dict[str, Any]
 VENDOR = "anthropic"
 _THOUGHT = ("thinking", "redacted_thinking")
 _BEGINNING = "(The conversation begins here.)"
-_ID = re.compile(r"[a-zA-Z0-9_-]+")
 _DATA_URL = re.compile(r"data:([^;,]*)([^,]*),", re.ASCII)
 
 
@@ -65,6 +64,7 @@ class Conversation:
         self.orders: list[str] = [request.instructions] if request.instructions else []
         """What goes before everything: instructions, and messages of the system and the developer."""
         self._called: dict[str, None] = {}
+        self._call_ids = CallIds(ANTHROPIC)
         self._request = request
         self._hosted = any(isinstance(tool, CodeInterpreterTool) for tool in request.tools)
         self._turn: _Turn | None = None
@@ -140,7 +140,7 @@ class Conversation:
 
     def _calling(self, call_id: str, name: str, given: Json, result: list[Block]) -> _Turn:
         turn = self._speaking()
-        id = _id(call_id)
+        id = self._call_ids.call(call_id)
         self._called[name] = None
         turn.blocks.append({"type": "tool_use", "id": id, "name": name, "input": given})
         turn.results.append({"type": "tool_result", "tool_use_id": id, "content": result})
@@ -247,10 +247,3 @@ def _object(arguments: str) -> Json:
     except msgspec.DecodeError:
         given = None
     return given if isinstance(given, dict) else {"arguments": arguments}
-
-
-def _id(call_id: str) -> str:
-    """An id that the wire takes: the caller's own, or one made of it."""
-    if _ID.fullmatch(call_id):
-        return call_id
-    return f"call_{hashlib.sha256(call_id.encode()).hexdigest()[:24]}"

@@ -9,8 +9,9 @@ from typing import Any, TypeAlias
 import msgspec
 
 from belljar.dialects import cells
+from belljar.dialects.call_ids import CallIds
 from belljar.dialects.deltas import ModelRequest
-from belljar.dialects.quirks import Quirks
+from belljar.dialects.quirks import Quirks, for_model
 from belljar.errors import InvalidRequest
 from belljar.wire import codec
 from belljar.wire.items import (
@@ -38,10 +39,13 @@ Body: TypeAlias = dict[str, Any]
 _Function: TypeAlias = FunctionTool | CustomTool
 
 _IMAGES = "The images among the results:"
+_HEARD = "I have the results."
+"""What the assistant says where somebody has to and nobody did."""
 
 
 def encode(request: ModelRequest, quirks: Quirks) -> bytes:
     """What the server would not take is left out, as `quirks` says. Asks for the whole where nobody wants pieces."""
+    quirks = for_model(quirks, request.model)
     body: Body = {"model": request.model, "messages": _Messages(request, quirks).all(), "stream": request.stream}
     body.update(_choosing(request.tool_choice, _functions(request), quirks))
     body.update(_format(request.text.format, quirks))
@@ -196,6 +200,7 @@ class _Messages:
     def __init__(self, request: ModelRequest, quirks: Quirks) -> None:
         self._request = request
         self._quirks = quirks
+        self._call_ids = CallIds(quirks.call_ids)
         self._done: list[Body] = []
         self._turn: _Turn | None = None
         self._thought = ""
@@ -246,14 +251,24 @@ class _Messages:
         self._close()
         self._thought = ""
         if item.role == "user":
-            self._done.append({"role": "user", "content": _content(item.content)})
+            self._asked(_content(item.content))
         else:
             self._order(item.role, _plain(item.content))
+
+    def _asked(self, content: str | list[Body]) -> None:
+        if self._quirks.ordered and self._done and self._done[-1]["role"] == "tool":
+            self._done.append({"role": "assistant", "content": _HEARD})
+        self._done.append({"role": "user", "content": content})
 
     def _order(self, role: str, text: str) -> None:
         """An instruction. Many chat templates take one system message only, so neighbours become one."""
         if self._quirks.developer:
             self._done.append({"role": role, "content": text})
+        elif self._quirks.ordered and self._done and self._done[-1]["role"] in ("assistant", "tool"):
+            if self._done[0]["role"] == "system":
+                self._done[0]["content"] += f"\n\n{text}"
+            else:
+                self._done.insert(0, {"role": "system", "content": text})
         elif self._done and self._done[-1]["role"] == "system":
             self._done[-1]["content"] += f"\n\n{text}"
         else:
@@ -280,7 +295,8 @@ class _Messages:
         if turn is None or (turn.calls and not turn.open):
             self._close()
             turn = self._opened()
-        turn.calls.append({"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}})
+        id = self._call_ids.call(call_id)
+        turn.calls.append({"id": id, "type": "function", "function": {"name": name, "arguments": arguments}})
         return turn
 
     def _close(self) -> None:
@@ -303,7 +319,7 @@ class _Messages:
                 later += shown
             self._done.append({"role": "tool", "tool_call_id": call["id"], "content": content})
         if later:
-            self._done.append({"role": "user", "content": [{"type": "text", "text": _IMAGES}, *later]})
+            self._asked([{"type": "text", "text": _IMAGES}, *later])
 
 
 def _whole(arguments: str) -> str:

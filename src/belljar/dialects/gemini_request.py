@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from belljar.dialects import cells, gemini_schema
+from belljar.dialects.call_ids import GEMINI, CallIds
 from belljar.dialects.deltas import ModelRequest
 from belljar.dialects.gemini_families import Family, family
 from belljar.dialects.gemini_signatures import SKIPPED, issuer, opened
@@ -212,6 +213,7 @@ class _Contents:
         self._issuer = issuer(quirks)
         self._kind = kind
         self._hosted = hosted
+        self._call_ids = CallIds(GEMINI)
         self._done: list[Body] = []
         self._step: _Step | None = None
         self._signature: str | None = None
@@ -306,17 +308,19 @@ class _Contents:
     # -- calls
 
     def _called(self, item: FunctionCall | CustomToolCall, arguments: Body) -> None:
-        step = self._calling(item.call_id, item.name, arguments)
+        id = self._call_ids.call(item.call_id)
+        step = self._calling(id, item.name, arguments)
         step.open = True
         outputs = self._outputs.get(item.call_id)
         output = outputs.popleft().output if outputs else ""
         told, images = _told(output)
-        self._answer(step, item.call_id, item.name, told, images)
+        self._answer(step, id, item.name, told, images)
 
     def _ran_here(self, item: CodeInterpreterCall) -> None:
-        step = self._calling(item.id, cells.NAME, {"code": item.code or ""})
+        id = self._call_ids.call(item.id)
+        step = self._calling(id, cells.NAME, {"code": item.code or ""})
         images = [_media(url) for url in self._request.call_images.get(item.id, ())]
-        self._answer(step, item.id, cells.NAME, cells.told(item, self._request), images)
+        self._answer(step, id, cells.NAME, cells.told(item, self._request), images)
 
     def _ran_there(self, item: CodeInterpreterCall) -> None:
         """As Gemini tells of code that it ran: code, outcome, and the images that came of it."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
 from msgspec import UNSET, structs
 
 from belljar.dialects import cells
+from belljar.dialects.call_ids import RESPONSES, CallIds
 from belljar.dialects.deltas import ModelRequest
 from belljar.dialects.marks import give_back
 from belljar.dialects.quirks import Quirks
@@ -15,12 +17,14 @@ from belljar.wire import codec, ids
 from belljar.wire.items import (
     CodeInterpreterCall,
     CustomToolCall,
+    CustomToolCallOutput,
     FunctionCall,
     FunctionCallOutput,
     InputImage,
     InputItem,
     InputText,
     Message,
+    OtherItem,
     OutputText,
     Part,
     Reasoning,
@@ -33,6 +37,8 @@ Native: TypeAlias = Callable[[CodeInterpreterCall], object | None]
 """A cell that the provider ran, in its own form; None where it cannot be told so."""
 
 _FUNCTION = Choice(type="function", name=cells.NAME)
+_CELL = re.compile(r"ci_[a-zA-Z0-9_-]{1,61}")
+"""The id of a cell of OpenAI's; it refuses others there."""
 
 
 def encode(request: ModelRequest, quirks: Quirks) -> bytes:
@@ -44,7 +50,9 @@ def encode(request: ModelRequest, quirks: Quirks) -> bytes:
     container = tool.container if tool is not None and isinstance(tool.container, str) else None
 
     def native(item: CodeInterpreterCall) -> object | None:
-        return None if container is None else structs.replace(item, container_id=container, belljar=UNSET)
+        if container is None or not _CELL.fullmatch(item.id):
+            return None
+        return structs.replace(item, container_id=container, belljar=UNSET)
 
     return codec.encode(write(request, quirks, native))
 
@@ -57,9 +65,10 @@ def write(request: ModelRequest, quirks: Quirks, native: Native) -> Body:
     """Always a stream, and never stored there: the state is ours."""
     tool = hosted_tool(request)
     hosted = tool is not None
+    calls = CallIds(RESPONSES)
     body: Body = {
         "model": request.model,
-        "input": [written for item in request.items for written in _written(item, request, native)],
+        "input": [written for item in request.items for written in _written(item, request, native, calls)],
         "stream": True,
         "store": False,
     }
@@ -117,13 +126,15 @@ def _ours(choice: ToolChoice) -> ToolChoice:
             return choice
 
 
-def _written(item: InputItem, request: ModelRequest, native: Native) -> Iterator[object]:
+def _written(item: InputItem, request: ModelRequest, native: Native, calls: CallIds) -> Iterator[object]:
     """The item as it goes out. Ids are dropped but of what the provider must find again: it has stored nothing."""
     match item:
         case Message():
             yield structs.replace(item, content=_content(item), id=UNSET, status=UNSET, sealed=UNSET)
         case FunctionCall() | CustomToolCall():
-            yield structs.replace(item, id=UNSET, status=UNSET)
+            yield structs.replace(item, call_id=calls.calling(item.call_id), id=UNSET, status=UNSET)
+        case FunctionCallOutput() | CustomToolCallOutput():
+            yield structs.replace(item, call_id=calls.output(item.call_id), id=UNSET)
         case Reasoning():
             # One of another vendor, or not kept, is left out: the provider could not find it.
             if (own := give_back(item)) is not None:
@@ -131,8 +142,12 @@ def _written(item: InputItem, request: ModelRequest, native: Native) -> Iterator
         case CodeInterpreterCall() if ids.home(item.id) is None and (cell := native(item)) is not None:
             yield cell
         case CodeInterpreterCall():
-            yield FunctionCall(call_id=item.id, name=cells.NAME, arguments=cells.arguments(item))
-            yield FunctionCallOutput(call_id=item.id, output=_told(item, request))
+            id = calls.call(item.id)
+            yield FunctionCall(call_id=id, name=cells.NAME, arguments=cells.arguments(item))
+            yield FunctionCallOutput(call_id=id, output=_told(item, request))
+        case OtherItem(id=str(id)) if id.startswith("item_") and ids.home(id) is not None:
+            # A number that we gave it: the provider knows none for it, and refuses this one.
+            yield OtherItem({name: value for name, value in item.data.items() if name != "id"})
         case _:
             yield item
 

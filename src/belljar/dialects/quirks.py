@@ -8,7 +8,9 @@ from types import MappingProxyType
 from typing import Literal, TypeAlias
 from urllib.parse import urlsplit
 
-from msgspec import Struct
+from msgspec import Struct, structs
+
+from belljar.dialects.call_ids import CHAT, NINE
 
 Member: TypeAlias = Literal[
     "stream_options",
@@ -45,6 +47,10 @@ class Quirks(Struct, frozen=True, kw_only=True):
     """Where it wants the reasoning back that led to tool calls; nowhere without."""
     think_tags: bool = True
     """Its models may write reasoning into their text, between <think> tags."""
+    call_ids: str = CHAT
+    """What ids of calls it takes on the wire of chat completions, as a pattern for the whole of one."""
+    ordered: bool = False
+    """Whoever speaks after a tool is the assistant, and orders come only first or before a user's words."""
     version: str = "2026-10-21"
     """Of Anthropic's wire, where that is spoken."""
     eager: bool = False
@@ -134,6 +140,13 @@ TABLE: Mapping[str, Quirks] = MappingProxyType(
                 choosing=frozenset(["none", "named"]),
                 think_tags=False,
             ),
+            # Refuses members that it does not know; tells the usage unasked.
+            Quirks(
+                name="mistral",
+                members=frozenset(["parallel_tool_calls"]),
+                call_ids=NINE,
+                ordered=True,
+            ),
             Quirks(name="anthropic", strict=True, eager=True),
             # As its version was until 2026: takes temperature and top_p, wants another header, knows no form of answer.
             Quirks(
@@ -153,6 +166,7 @@ _HOSTS = MappingProxyType(
         "groq.com": "groq",
         "deepseek.com": "deepseek",
         "openrouter.ai": "openrouter",
+        "mistral.ai": "mistral",
         "aliyuncs.com": "alibaba",
         "ollama.com": "ollama",
         "anthropic.com": "anthropic",
@@ -160,6 +174,7 @@ _HOSTS = MappingProxyType(
 )
 _VERTEX = re.compile(r"([a-z0-9-]+-)?aiplatform(\.[a-z]+\.rep)?\.googleapis\.com")
 """Its host has the place in it."""
+_MISTRALS = re.compile(r"mi[sx]tral|ministral|magistral|(dev|code|lean)stral|(pi|vo)xtral", re.IGNORECASE)
 _PORTS = MappingProxyType({11434: "ollama", 1234: "lm_studio"})
 _NAMES = MappingProxyType({"lmstudio": "lm_studio", "llamacpp": "llama_cpp", "dashscope": "alibaba", "qwen": "alibaba"})
 
@@ -178,3 +193,11 @@ def guess(name: str, base_url: str) -> Quirks:
     letters = "".join(filter(str.isalpha, name.lower()))
     known = {**{row.replace("_", ""): row for row in TABLE}, **_NAMES}
     return next((TABLE[row] for word, row in known.items() if word in letters), GENERIC)
+
+
+def for_model(quirks: Quirks, model: str) -> Quirks:
+    """Mistral's models bring Mistral's rules along, wherever they are served: their chat templates check them."""
+    if not _MISTRALS.search(model):
+        return quirks
+    mistral = TABLE["mistral"]
+    return structs.replace(quirks, call_ids=mistral.call_ids, ordered=mistral.ordered)

@@ -16,6 +16,7 @@ from msgspec import Struct, field
 
 from belljar.testing.gemini_wire import GeminiWire
 from belljar.testing.pieces import words
+from belljar.testing.rules import RULES, refusal
 from belljar.testing.scripted import Call
 from belljar.testing.wires import ChatWire, MessagesWire, ResponsesWire, Wire
 
@@ -86,7 +87,8 @@ _WIRES: Mapping[str, type[Wire]] = MappingProxyType(
 class LoopbackUpstream:
     """A model server on a port of this machine, in a thread: every wire we speak, and a list of models.
 
-    Each POST takes the next reply of the script: a `Reply`, its steps, or a single step.
+    Each POST takes the next reply of the script: a `Reply`, its steps, or a single step. With the name of a vendor of
+    `rules.RULES` it refuses what that vendor refuses, and takes no reply for it.
     """
 
     def __init__(
@@ -95,8 +97,10 @@ class LoopbackUpstream:
         *,
         models: Iterable[str] | None = ("sim",),
         files: Mapping[str, tuple[str, bytes]] | None = None,
+        vendor: str | None = None,
     ) -> None:
         self._script = iter(script)
+        self._rule = None if vendor is None else RULES[vendor]
         self.files = dict(files or {})
         """What its code made and what it was given: each file's name and bytes, by its id."""
         self._announced = ""
@@ -149,6 +153,8 @@ class LoopbackUpstream:
             return self._given(received)
         if not any(map(received.asks, _WIRES)):
             return _MISSING
+        if self._rule is not None and (refused := refusal(self._rule, received.body)) is not None:
+            return Reply(status=400, body=refused)
         reply = next(self._script, _OVER)
         if isinstance(reply, Reply):
             return reply

@@ -266,9 +266,23 @@ def test_ids_that_the_wire_takes(id: str) -> None:
     request = ModelRequest(model="claude-sonnet-5", items=(called(id), gave(id)))
     written = json.loads(anthropic.encode(request, CURRENT))["messages"]
     (block,), (result,) = written[1]["content"], written[2]["content"]
-    assert re.fullmatch(r"[a-zA-Z0-9_-]+", block["id"])
+    assert re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", block["id"])
     assert block["id"] == result["tool_use_id"]
-    assert block["id"] == id or not re.fullmatch(r"[a-zA-Z0-9_-]+", id)
+    assert block["id"] == id or not re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", id)
+
+
+def test_an_id_that_comes_again_becomes_another() -> None:
+    written = messages(user("a"), called("c1"), gave("c1", "A"), called("c1"), gave("c1", "B"), tools=(WEATHER,))
+    (first,), (one,), (second,), (other,) = (blocks for _, blocks in written[1:])
+    assert (first["id"], one["tool_use_id"]) == ("c1", "c1")
+    assert second["id"] == other["tool_use_id"] != "c1"
+    assert (one["content"], other["content"]) == ([{"type": "text", "text": "A"}], [{"type": "text", "text": "B"}])
+
+
+@pytest.mark.parametrize("id", ["ci_bash_srvtoolu_", "ci_bash_srvtoolu_ü", "ci_bash_srvtoolu_1 2", "ci_bash_toolu_1"])
+def test_a_cell_with_an_id_that_anthropic_never_gave_is_a_call(id: str) -> None:
+    _, (_, (block,)), _ = messages(user("a"), cell(id, "ls"), tools=(HOSTED,))
+    assert (block["type"], block["name"]) == ("tool_use", "code_interpreter")
 
 
 @pytest.mark.parametrize("format", [{"type": "text"}, None])

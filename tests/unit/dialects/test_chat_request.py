@@ -1,6 +1,7 @@
 """A turn as a chat body: what each item, tool and option becomes, and what a server's quirks change of it."""
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -187,13 +188,67 @@ def test_text_between_a_call_and_its_result_belongs_to_the_turn() -> None:
     ]
 
 
-def test_the_same_id_in_two_turns() -> None:
-    assert messages(function_call("0"), result("0", "A"), function_call("0"), result("0", "B")) == [
+def test_the_same_id_in_two_turns_becomes_two() -> None:
+    found = messages(function_call("0"), result("0", "A"), function_call("0"), result("0", "B"))
+    [again] = found[2]["tool_calls"]
+    assert again["id"] != "0"
+    assert found == [
         {"role": "assistant", "content": "", "tool_calls": [called("0")]},
         told("0", "A"),
-        {"role": "assistant", "content": "", "tool_calls": [called("0")]},
-        told("0", "B"),
+        {"role": "assistant", "content": "", "tool_calls": [called(again["id"])]},
+        told(again["id"], "B"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("quirks", "model", "id", "fits"),
+    [
+        ("generic", "m", "functions.f:0", True),
+        ("generic", "m", "x" * 40, True),
+        ("generic", "m", "x" * 41, False),
+        ("generic", "m", "a b", False),
+        ("generic", "m", "", False),
+        ("openai", "gpt-5", "call_" + "x" * 24, True),
+        ("openai", "gpt-5", "ci_" + "0" * 52, False),
+        ("mistral", "m", "abcDEF123", True),
+        ("mistral", "m", "call_1234", False),
+        ("vllm", "mistral-nemo", "abcDEF123", True),
+        ("vllm", "mistral-nemo", "chatcmpl-tool-1", False),
+    ],
+)
+def test_ids_that_the_server_takes(quirks: str, model: str, id: str, fits: bool) -> None:
+    request = ModelRequest(model=model, items=(function_call(id), result(id), cell("ci_" + "0" * 52, "1")))
+    ours, theirs = json.loads(encode(request, TABLE[quirks]))["messages"][::2]
+    [ours], [theirs] = ours["tool_calls"], theirs["tool_calls"]
+    assert (ours["id"] == id) is fits
+    for sent in (theirs["id"],) if fits else (ours["id"], theirs["id"]):
+        assert re.fullmatch("[a-z0-9]{9}", sent)
+
+
+def test_where_the_order_matters_the_assistant_answers_a_tool_and_orders_go_first() -> None:
+    shown = InputImage(image_url=PNG)
+    items = (user("go"), function_call("abcdefghi"), result("abcdefghi", (shown,)), user("well?"), assistant("Yes."))
+    later = (Message(role="developer", content="Be brief."), user("and?"))
+    heard = {"role": "assistant", "content": "I have the results."}
+    image = {"type": "image_url", "image_url": {"url": PNG}}
+    found = messages(*items, *later, Message(role="system", content="Be kind."), user("so?"), quirks="mistral")
+    assert found == [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "go"},
+        {"role": "assistant", "content": "", "tool_calls": [called("abcdefghi")]},
+        told("abcdefghi", ""),
+        heard,
+        {"role": "user", "content": [{"type": "text", "text": "The images among the results:"}, image]},
+        {"role": "user", "content": "well?"},
+        {"role": "assistant", "content": "Yes."},
+        {"role": "user", "content": "and?"},
+        {"role": "system", "content": "Be kind."},
+        {"role": "user", "content": "so?"},
+    ]
+    again = messages(*items, *later, quirks="mistral", instructions="Be.")
+    assert again[0] == {"role": "system", "content": "Be.\n\nBe brief."}
+    roles = [one["role"] for one in messages(*items, *later)]
+    assert roles == ["user", "assistant", "tool", "user", "user", "assistant", "system", "user"]
 
 
 def test_a_result_that_comes_late_is_told_in_its_place() -> None:

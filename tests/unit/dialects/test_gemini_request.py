@@ -273,6 +273,16 @@ def test_a_result_without_a_call_is_left_out() -> None:
     assert body(orphans[0], HI, orphans[1])["contents"] == [HI_SAID]
 
 
+def test_an_id_that_comes_again_becomes_another() -> None:
+    one = FunctionCall(call_id="a", name="f", arguments="{}")
+    calls = (one, one, FunctionCallOutput(call_id="a", output="x"), FunctionCallOutput(call_id="a", output="y"))
+    _, (first, second), (x, y) = (one["parts"] for one in body(HI, *calls)["contents"])
+    other = second["functionCall"]["id"]
+    assert other != "a"
+    assert (first, x) == (called("a", "f", {}), answered("a", "f", "x"))
+    assert (second, y) == (called(other, "f", {}, None), answered(other, "f", "y"))
+
+
 def test_a_cell_that_we_ran() -> None:
     found = body(HI, cell(), call_outputs={"ci_1": "It printed 42."}, call_images={"ci_1": (PNG,)})["contents"]
     assert found[1:] == [

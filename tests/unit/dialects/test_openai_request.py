@@ -1,6 +1,7 @@
 """A turn as a body of the Responses API: items as they are, but for what only we could know."""
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from msgspec import structs
 from belljar.dialects.deltas import HostedFile, ModelRequest
 from belljar.dialects.openai import encode
 from belljar.dialects.quirks import TABLE
+from belljar.wire import ids
 from belljar.wire.items import (
     CellEnd,
     CodeInterpreterCall,
@@ -198,6 +200,42 @@ def test_a_cell_of_another_container_or_of_ours_is_a_call_of_a_function() -> Non
     ours = structs.replace(CELL, id=f"ci_{'0' * 52}")
     (call, _) = body(ours, tools=(CodeInterpreterTool(container="cntr_theirs"),))["input"]
     assert call["type"] == "function_call"
+
+
+@pytest.mark.parametrize("id", ["fc_1", "ci_" + "0" * 62, "ci_ü", "ci_"])
+def test_a_cell_with_an_id_that_openai_never_gave_is_a_call_of_a_function(id: str) -> None:
+    theirs = CodeInterpreterTool(container="cntr_theirs")
+    called, came = body(structs.replace(CELL, id=id), tools=(theirs,))["input"]
+    assert (called["type"], came["type"]) == ("function_call", "function_call_output")
+    assert called["call_id"] == came["call_id"]
+    assert re.fullmatch("[a-zA-Z0-9_-]{1,64}", called["call_id"])
+
+
+def test_calls_and_outputs_have_the_ids_that_the_wire_takes() -> None:
+    long, twice = "x" * 65, "call_0"
+    items: list[InputItem] = [
+        FunctionCall(call_id=long, name="f", arguments="{}"),
+        CustomToolCall(call_id=twice, name="g", input="a"),
+        FunctionCallOutput(call_id=long, output="1", id="fc_1"),
+        CustomToolCallOutput(call_id=twice, output="2", id="ctc_1"),
+        FunctionCall(call_id=twice, name="f", arguments="{}"),
+        structs.replace(CELL, id=twice),
+        FunctionCallOutput(call_id=twice, output="3"),
+        FunctionCallOutput(call_id="call_9", output="of no call"),
+    ]
+    sent = body(*items)["input"]
+    assert not any("id" in one for one in sent)
+    found = [one["call_id"] for one in sent]
+    made, first, again, cell = found[0], found[1], found[4], found[5]
+    assert found == [made, twice, made, first, again, cell, cell, again, "call_9"]
+    assert len({made, first, again, cell}) == 4
+    assert len(made) == 9
+
+
+def test_a_number_that_we_gave_an_item_of_the_vendors_stays_here() -> None:
+    numbered = ids.within("item", ids.new("resp"), 0x8000)
+    sent = body(OtherItem({"type": "shell_call", "id": numbered, "x": 1}), OtherItem({"type": "shell_call", "x": 2}))
+    assert sent["input"] == [{"type": "shell_call", "x": 1}, {"type": "shell_call", "x": 2}]
 
 
 def test_files_go_into_a_new_container() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from belljar.dialects.quirks import GENERIC, TABLE, guess
+from belljar.dialects.quirks import GENERIC, TABLE, for_model, guess
 
 
 def test_every_kind_has_a_row() -> None:
@@ -17,6 +17,7 @@ def test_every_kind_has_a_row() -> None:
         "openrouter",
         "alibaba",
         "vertex",
+        "mistral",
         "anthropic",
         "anthropic-2023-06-01",
         "generic",
@@ -51,7 +52,8 @@ def test_every_kind_has_a_row() -> None:
         ("dashscope", "http://proxy/v1", "alibaba"),
         ("openai", "http://proxy/v1", "openai"),
         ("x", "http://notopenai.com/v1", "generic"),
-        ("mistral", "https://api.mistral.ai/v1", "generic"),
+        ("x", "https://api.mistral.ai/v1", "mistral"),
+        ("my-mistral", "http://proxy/v1", "mistral"),
         ("", "", "generic"),
     ],
 )
@@ -62,3 +64,29 @@ def test_guess(name: str, base_url: str, row: str) -> None:
 def test_generic_is_the_row_of_the_defaults() -> None:
     assert TABLE["generic"] is GENERIC
     assert GENERIC.members == {"stream_options"}
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        "mistral-large-latest",
+        "mistralai/Mistral-Nemo-Instruct-2407",
+        "open-mixtral-8x22b",
+        "ministral-8b-latest",
+        "magistral:24b",
+        "mistralai/devstral-small",
+        "codestral-2501",
+        "pixtral-12b",
+        "voxtral-small",
+    ],
+)
+def test_models_of_mistral_have_its_rules_on_any_server(model: str) -> None:
+    row = for_model(TABLE["vllm"], model)
+    assert (row.call_ids, row.ordered) == (TABLE["mistral"].call_ids, True)
+    assert (row.name, row.members) == ("vllm", TABLE["vllm"].members)
+    assert for_model(TABLE["mistral"], model) == TABLE["mistral"]
+
+
+@pytest.mark.parametrize("model", ["gpt-5", "qwen3-32b", "astral-7b", "australis", ""])
+def test_models_of_others_have_their_servers_rules(model: str) -> None:
+    assert for_model(GENERIC, model) is GENERIC

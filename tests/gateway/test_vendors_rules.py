@@ -1,0 +1,206 @@
+"""Conversations with tools on every vendor's wire, each behind a stand-in that refuses what the vendor refuses."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from itertools import pairwise
+from typing import Any, cast
+
+import pytest
+from openai import OpenAI
+from openai.types.responses import Response
+from tests.gateway.houses import CODE, OUTPUTS, House, Scene
+from tests.gateway.test_first_minute import cell, logs
+
+from belljar.testing import ReplyStep, call
+
+DIALECTS = {
+    "mistral": "chat",
+    "openai chat": "chat",
+    "azure": "chat",
+    "mistral model": "chat",
+    "responses": "openai",
+    "anthropic": "anthropic",
+    "gemini": "gemini",
+}
+"""The wire of each stand-in, by the rules that it keeps."""
+NAMES = {"openai chat": "openai", "mistral model": "gpu"}
+"""As an operator calls it, where that is another name: nothing tells that a model of Mistral's is behind `gpu`."""
+SEEING = {"mistral model": "pixtral-12b"}
+WEATHER: dict[str, Any] = {
+    "type": "function",
+    "name": "get_weather",
+    "parameters": {"type": "object", "properties": {"city": {"type": "string"}}},
+}
+PLOT = "import matplotlib.pyplot as plt\nplt.plot([1, 2]); plt.show()\nprint('drawn')"
+ODD = (
+    "",
+    "call_0",
+    "functions.get_weather:0",
+    "x" * 65,
+    "chatcmpl-tool-" + "f" * 32,
+    "über | alles ☃",
+    "abcdefghi",
+    "\t\n",
+)
+"""Ids as other servers give them, and callers."""
+
+
+class Vendors:
+    """One gateway with all of them behind it."""
+
+    def __init__(self, client: OpenAI, scenes: dict[str, Scene]) -> None:
+        self.client = client
+        self.scenes = scenes
+
+    def ask(self, vendor: str, *replies: ReplyStep | list[ReplyStep], **more: Any) -> Response:
+        """The stand-in plays the replies, and all of them."""
+        scene = self.scenes[vendor]
+        scene.play(*replies)
+        model = f"{NAMES.get(vendor, vendor)}/{SEEING.get(vendor, 'llava')}"
+        given = {"model": model, "tools": CODE, "include": OUTPUTS, "input": "go", **more}
+        response = cast(Response, self.client.responses.create(**given))
+        assert response.status == "completed"
+        assert scene.left == 0
+        return response
+
+    def sent(self, vendor: str) -> list[list[str]]:
+        """The ids of the calls in each request, in order."""
+        return [list(_ids(one.json)) for one in self.scenes[vendor].asked]
+
+
+def _ids(body: Any) -> Iterator[str]:
+    """Of calls, wherever they stand."""
+    if isinstance(body, list):
+        for one in body:
+            yield from _ids(one)
+    elif isinstance(body, dict):
+        if "function" in body and "id" in body:
+            yield body["id"]
+        elif body.get("type") in ("function_call", "custom_tool_call"):
+            yield body["call_id"]
+        elif body.get("type") == "tool_use":
+            yield body["id"]
+        elif "functionCall" in body:
+            yield body["functionCall"]["id"]
+        else:
+            for one in body.values():
+                yield from _ids(one)
+
+
+@pytest.fixture(scope="module")
+def vendors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Vendors]:
+    state = tmp_path_factory.mktemp("vendors") / "state"
+    scenes = {vendor: Scene(vendor, [SEEING.get(vendor, "llava")]) for vendor in DIALECTS}
+    with ExitStack() as stack:
+        upstreams = {
+            NAMES.get(vendor, vendor): {
+                "base_url": stack.enter_context(scene.server).base_url,
+                "dialect": DIALECTS[vendor],
+                "api_key": "none",
+            }
+            for vendor, scene in scenes.items()
+        }
+        upstreams["responses"]["quirks"] = "openai"
+        settings = state.with_name("belljar.yaml")
+        settings.write_text(json.dumps({"upstreams": upstreams}))
+        house = stack.enter_context(House(state, "--config", str(settings)))
+        client = stack.enter_context(OpenAI(base_url=house.base_url, api_key="none", max_retries=0))
+        yield Vendors(client, scenes)
+
+
+@pytest.fixture(params=list(DIALECTS))
+def vendor(request: pytest.FixtureRequest) -> str:
+    return cast(str, request.param)
+
+
+def code(*cells: str) -> list[ReplyStep]:
+    return [call("code_interpreter", code=one) for one in cells]
+
+
+def history(ids: Iterable[str]) -> list[dict[str, Any]]:
+    items: list[dict[str, Any]] = [{"role": "user", "content": "How is it?"}]
+    for id in ids:
+        items.append({"type": "function_call", "call_id": id, "name": "get_weather", "arguments": "{}"})
+        items.append({"type": "function_call_output", "call_id": id, "output": f"It is fine, says {id!r}."})
+    return [*items, {"role": "assistant", "content": "Fine."}, {"role": "user", "content": "And now?"}]
+
+
+def test_code_runs_and_the_model_hears_of_it_and_so_it_goes_on(vendors: Vendors, vendor: str) -> None:
+    first = vendors.ask(vendor, code(PLOT, "x = 6 * 7"), code("print(x)"), "It is 42.")
+    assert logs(first, 2) == "42\n"
+    assert first.output_text == "It is 42."
+    turns = vendors.sent(vendor)
+    second = vendors.ask(vendor, code("print(x + 1)"), "43.", previous_response_id=first.id)
+    assert logs(second) == "43\n"
+    turns += vendors.sent(vendor)
+    assert [len(set(turn)) for turn in turns] == [0, 2, 3, 3, 4]
+    for before, after in pairwise(turns):
+        assert after[: len(before)] == before
+
+
+def test_a_chain_goes_from_vendor_to_vendor(vendors: Vendors) -> None:
+    previous: Response | None = None
+    for number, vendor in enumerate([*DIALECTS, *reversed(DIALECTS)]):
+        tools = [*CODE, WEATHER]
+        chain = {} if previous is None else {"previous_response_id": previous.id}
+        wants = vendors.ask(
+            vendor, code(f"n = {number}\nprint(n)"), [call("get_weather", city="Rome")], tools=tools, **chain
+        )
+        asked = wants.output[-1]
+        assert asked.type == "function_call"
+        output = {"type": "function_call_output", "call_id": asked.call_id, "output": "25 degrees"}
+        previous = vendors.ask(vendor, "Sunny.", tools=tools, input=[output], previous_response_id=wants.id)
+        [ids] = vendors.sent(vendor)
+        assert len(set(ids)) == 2 * (number + 1)
+
+
+def test_a_chain_whose_items_the_caller_keeps(vendors: Vendors) -> None:
+    items: list[Any] = [{"role": "user", "content": "go"}]
+    for vendor in DIALECTS:
+        response = vendors.ask(vendor, code("print(1)"), "One.", input=items, store=False)
+        items += [item.model_dump(exclude_none=True) for item in response.output]
+        items.append({"role": "user", "content": "again"})
+
+
+def test_ids_that_came_from_elsewhere(vendors: Vendors, vendor: str) -> None:
+    response = vendors.ask(vendor, code("1"), "done", input=history([*ODD, *ODD]))
+    assert cell(response).status == "completed"
+    first, second = vendors.sent(vendor)
+    assert len(set(first)) == len(first) == 2 * len(ODD)
+    assert second[:-1] == first
+
+
+def test_the_vendors_own_id_goes_back_as_it_came(vendors: Vendors) -> None:
+    for vendor in ("openai chat", "azure", "responses", "anthropic", "gemini"):
+        wants = vendors.ask(vendor, [call("get_weather", city="Rome")], tools=[WEATHER])
+        asked = wants.output[-1]
+        assert asked.type == "function_call"
+        output = {"type": "function_call_output", "call_id": asked.call_id, "output": "25 degrees"}
+        vendors.ask(vendor, "Sunny.", tools=[WEATHER], input=[output], previous_response_id=wants.id)
+        assert vendors.sent(vendor) == [[asked.call_id]]
+
+
+def test_a_call_that_was_interrupted(vendors: Vendors, vendor: str) -> None:
+    """Nobody answers after the result: the user speaks again, and the operator does."""
+    first = vendors.ask(vendor, code("print(1)"), "", max_tool_calls=1)
+    items = [{"role": "developer", "content": "Be brief."}, {"role": "user", "content": "And?"}]
+    second = vendors.ask(vendor, "Done.", input=items, previous_response_id=first.id)
+    assert second.output_text == "Done."
+
+
+def test_chat_completions_with_ids_that_came_from_elsewhere(vendors: Vendors, vendor: str) -> None:
+    scene = vendors.scenes[vendor]
+    scene.play("Fine.")
+    messages: list[Any] = [{"role": "user", "content": "How is it?"}]
+    for id in ODD:
+        function = {"name": "get_weather", "arguments": "{}"}
+        messages.append(
+            {"role": "assistant", "content": None, "tool_calls": [{"id": id, "type": "function", "function": function}]}
+        )
+        messages.append({"role": "tool", "tool_call_id": id, "content": "fine"})
+    model = f"{NAMES.get(vendor, vendor)}/{SEEING.get(vendor, 'llava')}"
+    answer = vendors.client.chat.completions.create(model=model, messages=messages)
+    assert answer.choices[0].message.content == "Fine."
