@@ -36,7 +36,9 @@ def users() -> list[str]:
     return ["root", "ordinary"] if os.geteuid() == 0 else ["ordinary"]
 
 
-def start(user: str, module: str, *args: str, variables: Mapping[str, str]) -> subprocess.Popen[str]:
+def start(
+    user: str, module: str, *args: str, variables: Mapping[str, str], stderr: int | None = None
+) -> subprocess.Popen[str]:
     """Run a module of ours as this user, with pipes for its input and output."""
     path = [str(SOURCE), str(CHECKOUT)]
     uid = ORDINARY if user == "ordinary" and os.geteuid() == 0 else None
@@ -47,6 +49,7 @@ def start(user: str, module: str, *args: str, variables: Mapping[str, str]) -> s
         cwd="/",
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
+        stderr=stderr,
         text=True,
     )
 

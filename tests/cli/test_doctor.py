@@ -33,6 +33,7 @@ def test_the_report(belljar: Command) -> None:
     assert (ran.returncode, ran.stderr) == (0, "")
     for part in ("ok       platform", "fresh /proc", "limits are kept by", "tmpfs of fixed size", "1 + 1 = 2 in "):
         assert part in ran.stdout
+    assert "The data stack loads and draws: " in ran.stdout
     assert ran.stdout.splitlines()[-1].startswith("The wall is the Linux kernel")
 
 
@@ -44,7 +45,7 @@ def test_the_report_as_data(belljar: Command) -> None:
     assert (told["level"], told["proof"]["ok"]) == ("full", True)
     assert told["checks"][0].keys() == {"name", "ok", "detail", "remedy", "needed"}
     assert told["rungs"][0].keys() == {"limit", "keeper", "hard"}
-    assert told["proof"].keys() == {"ok", "start_ms", "cell_ms", "end_ms"}
+    assert told["proof"].keys() == {"ok", "start_ms", "cell_ms", "end_ms", "data_ms"}
 
 
 @pytest.mark.parametrize(("platform", "remedy"), [("darwin", "limactl start"), ("win32", "wsl --install")])
@@ -75,6 +76,52 @@ sys.exit(main())
     assert "MISSING  namespaces" in ran.stdout
     assert "docker run --security-opt seccomp=unconfined" in ran.stdout
     assert "Refused: this host cannot confine code. Missing: namespaces. " in ran.stdout
+
+
+@pytest.mark.parametrize("packages", ["none", "data"])
+def test_a_sandbox_that_cannot_be_started(belljar: Command, packages: str) -> None:
+    """Nothing of the host is missing, and still no user gets a cell run."""
+    code = f"""
+import sys
+from belljar.errors import Refused
+from belljar.sandbox.local.jail import Jail
+add = Jail.add
+
+def broken(self, environment):
+    if environment.name == {packages!r}:
+        raise Refused("environment could not be loaded: it is a directory")
+    return add(self, environment)
+
+Jail.add = broken
+from belljar.cli import main
+sys.exit(main())
+"""
+    ran = belljar.python(code, "doctor")
+    assert (ran.returncode, ran.stderr) == (1, "")
+    assert (
+        "The jail does not run here, though nothing seems to be missing: environment could not be loaded" in ran.stdout
+    )
+    ran = belljar.python(code, "doctor", "--json")
+    assert (ran.returncode, json.loads(ran.stdout)["level"]) == (1, "refused")
+
+
+def test_nowhere_to_keep_things(belljar: Command) -> None:
+    belljar.environment["BELLJAR_CACHE_DIR"] = "/dev/null/cache"
+    ran = belljar("doctor")
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert "absent   cache" in ran.stdout
+    assert "the package store /dev/null/cache/packages cannot be used: " in ran.stdout
+    assert "BELLJAR_CACHE_DIR" in ran.stdout
+    assert "1 + 1 = 2 in " in ran.stdout
+    assert "The data stack loads and draws: " in ran.stdout, "with a list of fonts of its own"
+
+
+def test_no_home(belljar: Command) -> None:
+    del belljar.environment["BELLJAR_CACHE_DIR"]
+    code = "import os, sys\nos.environ.pop('HOME')\nos.path.expanduser = lambda path: path\n"
+    ran = belljar.python(code + "from belljar.cli import main\nsys.exit(main())", "doctor")
+    assert (ran.returncode, ran.stderr) == (1, "")
+    assert "this user has no home directory; set BELLJAR_CACHE_DIR to a directory of yours" in ran.stdout
 
 
 def test_attacks_that_are_held_off(belljar: Command) -> None:

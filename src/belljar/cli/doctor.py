@@ -6,7 +6,7 @@ import argparse
 import json
 import sys
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -17,11 +17,20 @@ if TYPE_CHECKING:
     from argparse import _SubParsersAction
 
     from belljar.sandbox.local.diagnosis import Report
+    from belljar.sandbox.local.source import LocalSource
 
 BOUNDARY = (
     "Code under glass has no network, no environment, no file of yours but those you put there, and fixed limits.",
     "The wall is the Linux kernel, which it shares with you: a hole in the kernel is a hole in the jail.",
 )
+
+_DRAWING = """\
+import pandas as pd
+from matplotlib import pyplot as plt
+plt.plot(pd.Series([1, 2]))
+plt.title("1 + 1")
+1 + 1
+"""
 
 _EXAMPLES = """\
 examples:
@@ -56,9 +65,17 @@ def _examine(as_json: bool) -> int:
     from belljar.sandbox.local.probe import probe
 
     report = probe()
+    proof: dict[str, Any] = {"ok": False, "error": "not tried: something needed is missing"}
+    source = None
+    if report.level == "full":
+        try:
+            source, report = _with_cache(report)
+        except BelljarError as error:
+            proof = {"ok": False, "error": str(error)}
     if not as_json:
         _print_checks(report)
-    proof = _prove() if report.level == "full" else {"ok": False, "error": "not tried: something needed is missing"}
+    if source is not None:
+        proof = _prove(source, data=any(check.name == "data stack" and check.ok for check in report.checks))
     runs = report.level == "full" and proof["ok"]
     if as_json:
         print(json.dumps({"level": report.level if runs else "refused", **asdict(report), "proof": proof,
@@ -68,28 +85,41 @@ def _examine(as_json: bool) -> int:
     return 0 if runs else 1
 
 
-def _prove() -> dict[str, Any]:
-    """Start a jail, run something in it, end it; how long each took."""
-    from belljar.sandbox.blocking import Sandbox
+def _with_cache(report: Report) -> tuple[LocalSource, Report]:
+    """Sandboxes as the settings want them, and the report with a word on where they keep things."""
     from belljar.sandbox.default import local_source
+    from belljar.sandbox.local import diagnosis
 
-    times: list[float] = [time.monotonic()]
+    settings = Settings.load()
+    source = local_source(settings, warm=0)
+    cache = diagnosis.cache(str(settings.cache_dir), source.no_store)
+    return source, replace(report, checks=(*report.checks, cache))
+
+
+def _prove(source: LocalSource, *, data: bool) -> dict[str, Any]:
+    """Start a jail, run something in it, end it, and draw with the data stack in another; how long each took."""
+    from belljar.sandbox.blocking import Sandbox
+
+    times = [time.monotonic()]
     try:
-        source = local_source(Settings.load(), warm=0, preload=False)
         try:
             with Sandbox(source=source, packages="none") as box:
                 times.append(time.monotonic())
-                run = box.run("1 + 1")
+                ran = box.run("1 + 1")
+                times.append(time.monotonic())
+            times.append(time.monotonic())
+            if data and ran.text == "2":
+                with Sandbox(source=source, packages="data") as box:
+                    ran = box.run(_DRAWING)
                 times.append(time.monotonic())
         finally:
             source.shut()
-        times.append(time.monotonic())
     except (BelljarError, OSError) as error:
         return {"ok": False, "error": str(error)}
-    if run.text != "2":
-        return {"ok": False, "error": f"1 + 1 gave {run.text!r}: {run.exit.text}"}
-    start, cell, end = (round((after - before) * 1000, 1) for before, after in pairwise(times))
-    return {"ok": True, "start_ms": start, "cell_ms": cell, "end_ms": end}
+    if ran.text != "2":
+        return {"ok": False, "error": f"1 + 1 gave {ran.text!r}: {ran.exit.text}"}
+    start, cell, end, *stack = (round((after - before) * 1000, 1) for before, after in pairwise(times))
+    return {"ok": True, "start_ms": start, "cell_ms": cell, "end_ms": end, "data_ms": stack[0] if stack else None}
 
 
 def _print_checks(report: Report) -> None:
@@ -114,6 +144,8 @@ def _print_verdict(report: Report, proof: dict[str, Any]) -> None:
             f"The jail runs here: started in {proof['start_ms']:g} ms, 1 + 1 = 2 in {proof['cell_ms']:g} ms, "
             f"gone in {proof['end_ms']:g} ms."
         )
+        if proof["data_ms"] is not None:
+            print(f"The data stack loads and draws: {proof['data_ms']:g} ms from its start to its end.")
     elif report.level == "full":
         print(f"The jail does not run here, though nothing seems to be missing: {proof['error']}")
     else:

@@ -6,11 +6,18 @@ says nothing there, or names another one.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
+import shutil
+import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+_STALE = 3600.0
+"""Seconds after which work in progress is none, whoever seems to hold it."""
 
 
 def claim(make: Callable[[], Path]) -> tuple[Path, int]:
@@ -52,6 +59,34 @@ def abandoned(path: Path) -> Iterator[bool]:
         yield locked(lock)
     finally:
         os.close(lock)
+
+
+@contextmanager
+def work(parent: Path) -> Iterator[tuple[Path, int]]:
+    """A new directory for work in progress, and the descriptor that holds it; it goes with the context.
+
+    Should this process not live to see that, whoever works here next removes it.
+    """
+    path, hold = claim(lambda: Path(tempfile.mkdtemp(dir=parent)))
+    try:
+        yield path, hold
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+        let_go(hold)
+        sweep(parent)
+
+
+def sweep(parent: Path) -> None:
+    """Remove the work of the dead."""
+    for path in parent.iterdir():
+        remove_if_abandoned(path, path)
+
+
+def remove_if_abandoned(path: Path, holder: Path) -> None:
+    """Remove a directory unless someone has the lock on `holder`, or it is too old for anyone to want it."""
+    with contextlib.suppress(OSError), abandoned(holder) as dead:  # it may be gone already
+        if dead or time.time() - path.stat().st_mtime > _STALE:
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def locked(descriptor: int) -> bool:

@@ -307,6 +307,14 @@ def _cgroup(facts: Facts) -> Check:
     return Check("cgroup", False, facts.cgroup_why or "none that we may write", remedy, needed=False)
 
 
+def cache(directory: str, problem: str | None) -> Check:
+    """Whether anything can be kept between starts."""
+    if problem is None:
+        return Check("cache", True, directory, needed=False)
+    without = "until then requirements are refused, and each start makes a list of fonts of its own"
+    return Check("cache", False, problem, without, needed=False)
+
+
 def _cgroup_name(facts: Facts) -> str:
     return f"cgroup {facts.cgroup}"
 

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import importlib.metadata
 import importlib.util
+import json
 import os
+import re
+import stat
 import subprocess
 import sys
 from pathlib import Path
 
 from belljar.errors import BadSettings
+from belljar.sandbox import owned
 from belljar.sandbox.local.jail import Environment
 from belljar.sandbox.packages import Installed, installed
 
@@ -57,19 +62,59 @@ def _normal(requirement: str) -> str:
     return requirement[:end].lower().replace("_", "-").replace(".", "-")
 
 
-def font_list(cache: Path) -> str | None:
-    """A directory with matplotlib's list of fonts, made once: without it every start looks at every font file."""
+def font_list(cache: Path) -> tuple[str, Path] | None:
+    """matplotlib's list of fonts, its name and where it is; made once, or every start looks at every font file.
+
+    It is kept by the digest of its content. Nothing else that lies in the cache is taken for it, and one that was cut
+    off or changed is made anew. None where it can neither be found nor kept: the zygote makes a list of its own then.
+    """
     try:
         version = importlib.metadata.version("matplotlib")
-        directory = cache / f"matplotlib-{version}"
-        if not any(directory.glob("fontlist-*.json")):
-            directory.mkdir(parents=True, exist_ok=True)
-            code = "import matplotlib.font_manager"
-            variables = {"MPLCONFIGDIR": str(directory), "HOME": str(directory), "PATH": os.defpath}
-            subprocess.run([sys.executable, "-I", "-c", code], env=variables, capture_output=True, timeout=120)
-        for path in directory.iterdir():
-            path.chmod(0o644) if path.is_file() else None
-        directory.chmod(0o755)
-        return str(directory)
-    except (importlib.metadata.PackageNotFoundError, OSError, subprocess.SubprocessError):
-        return None  # a convenience only: the zygote makes its own list then
+        return _kept_fonts(cache, version) or _make_fonts(cache, version)
+    except (importlib.metadata.PackageNotFoundError, OSError, ValueError, subprocess.SubprocessError):
+        return None
+
+
+def _kept_fonts(cache: Path, version: str) -> tuple[str, Path] | None:
+    pattern = re.compile(rf"matplotlib-{re.escape(version)}-([0-9a-f]{{64}})-(fontlist-[\w.-]+\.json)")
+    for entry in os.listdir(cache) if cache.exists() else ():
+        if found := pattern.fullmatch(entry):
+            if _is_whole(cache / entry, found[1]):
+                return found[2], cache / entry
+            with contextlib.suppress(OSError):
+                (cache / entry).unlink()
+    return None
+
+
+def _is_whole(path: Path, digest: str) -> bool:
+    """Whether it is a file of ours with that content."""
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return False
+    try:
+        status = os.fstat(file)
+        if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
+            return False
+        with open(file, "rb", closefd=False) as content:
+            return hashlib.file_digest(content, "sha256").hexdigest() == digest
+    finally:
+        os.close(file)
+
+
+def _make_fonts(cache: Path, version: str) -> tuple[str, Path] | None:
+    """In a directory of its own, where what matplotlib starts may leave caches too; the list alone is kept."""
+    making = cache / "tmp"
+    making.mkdir(parents=True, exist_ok=True)
+    with owned.work(making) as (folder, _):
+        variables = {"MPLCONFIGDIR": str(folder), "HOME": str(folder), "PATH": os.defpath}
+        command = [sys.executable, "-I", "-c", "import matplotlib.font_manager"]
+        subprocess.run(command, env=variables, stdin=subprocess.DEVNULL, capture_output=True, timeout=120)
+        for made in folder.glob("fontlist-*.json"):
+            content = made.read_bytes()
+            json.loads(content)  # a full disk cuts it off, and matplotlib says nothing
+            made.chmod(0o644)
+            digest = hashlib.sha256(content).hexdigest()
+            kept = _kept_fonts(cache, version)  # another may have started at the same time
+            return kept or (made.name, made.rename(cache / f"matplotlib-{version}-{digest}-{made.name}"))
+    return None

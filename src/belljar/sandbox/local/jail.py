@@ -13,7 +13,6 @@ import socket
 import subprocess
 import sys
 import sysconfig
-import tempfile
 import threading
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -96,7 +95,7 @@ def _closed_first(sock: socket.socket) -> socket.socket:
 class Jail:
     """A running jail. Loop- and thread-neutral: requests are single atomic messages."""
 
-    def __init__(self, groups: Groups, *, layers: str | None = None, fonts: str | None = None) -> None:
+    def __init__(self, groups: Groups, *, layers: str | None = None, fonts: tuple[str, Path] | None = None) -> None:
         self.groups = groups
         self._plan = root.plan(python_home(), code=code_directory(), layers=layers, fonts=fonts)
         self.first_uid = users.first_own()
@@ -106,7 +105,7 @@ class Jail:
         self._owner = os.getpid()
         self._socket, theirs = messages.pair()
         self._socket = _closed_first(self._socket)
-        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - as long-lived as the jail
+        self._stderr = open(os.memfd_create("belljar-stderr"), "w+b")  # noqa: SIM115 - as long-lived as the jail
         host = os.pidfd_open(os.getpid())
         try:
             self._process = self._launch(theirs, host)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import TypedDict
 
 from belljar.sandbox.local import linux
@@ -50,8 +51,11 @@ class PythonHome(TypedDict):
     site_packages: list[str]
 
 
-def plan(home: PythonHome, *, code: str, layers: str | None = None, fonts: str | None = None) -> Plan:
-    """The jail's root for this Python. `code` is the directory that holds the belljar package."""
+def plan(home: PythonHome, *, code: str, layers: str | None = None, fonts: tuple[str, Path] | None = None) -> Plan:
+    """The jail's root for this Python. `code` is the directory that holds the belljar package.
+
+    `fonts` is a list of fonts, its name and where it is.
+    """
     binds: list[tuple[str, str]] = [("/usr", "/usr")]
     links: list[tuple[str, str]] = [("/mnt/data/workspace", "/workspace")]  # files that were mounted there by that name
     texts = dict(_TEXTS)
@@ -94,7 +98,7 @@ def plan(home: PythonHome, *, code: str, layers: str | None = None, fonts: str |
     if layers:
         binds.append((layers, LAYERS))
     if fonts:
-        binds.append((fonts, FONTS))
+        binds.append((str(fonts[1]), f"{FONTS}/{fonts[0]}"))
     return Plan(
         binds=binds,
         devices=[f"/dev/{name}" for name in DEVICES],

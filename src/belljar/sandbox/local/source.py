@@ -10,9 +10,10 @@ import threading
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 
-from belljar.errors import BelljarError, CannotConfine, InvalidRequest, Lost, NoneFree
+from belljar.errors import BadSettings, BelljarError, CannotConfine, InvalidRequest, Lost, NoneFree
 from belljar.sandbox.asking import make_requirements
 from belljar.sandbox.base import Spec
 from belljar.sandbox.local import cgroups, drive, environments, probe, root, users
@@ -123,16 +124,23 @@ class LocalSource:
         raise_file_limit()
         groups = cgroups.detect()
         try:
-            self._options.cache.mkdir(parents=True, exist_ok=True)
-            store = self._layer_store("none")
-            fonts = environments.font_list(self._options.cache)
-            self._jail = Jail(groups, layers=str(store.layers), fonts=fonts)
+            layers = None if self.no_store else str(self._layer_store("none").layers)
+            self._jail = Jail(groups, layers=layers, fonts=environments.font_list(self._options.cache))
         except CannotConfine as error:
             groups.close()
             raise CannotConfine(probe.remedy(str(error))) from None
         except BaseException:
             groups.close()
             raise
+
+    @cached_property
+    def no_store(self) -> str | None:
+        """Why no layers can be kept here, and so no requirements be had; all else works without."""
+        try:
+            self._layer_store("none")
+        except BadSettings as error:
+            return str(error)
+        return None
 
     def _layer_store(self, packages: str) -> LayerStore:
         """Layers that go with an environment. All are in one directory, which the jail mounts."""
@@ -159,6 +167,8 @@ class LocalSource:
         """Where the requirements are, inside; the second call for the same ones is a dictionary look-up."""
         if not spec.requirements:
             return ()
+        if self.no_store:
+            raise BadSettings(f"requirements: {self.no_store}; then start again")
         layer = self._layer_store(spec.packages).layer(spec.requirements)
         return (f"{root.LAYERS}/{layer.name}",) if layer else ()
 

@@ -6,10 +6,12 @@ children and tell the host how each ended.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import importlib
 import os
 import select
+import shutil
 import signal
 import socket
 import sys
@@ -49,7 +51,7 @@ def _preload(request: dict[str, Any]) -> tuple[dict[str, Any], serve.Guest]:
     # The variables until here were for the libraries' start; these are the cells', and the same for all of them.
     os.environ.clear()
     os.environ.update(request["settings"].pop("environment"))
-    threads = len(os.listdir("/proc/self/task"))
+    threads = _threads()
     if threads != 1:
         # A fork copies one thread only: locks held by the others would stay held for ever in every sandbox.
         raise RuntimeError(f"preloading left {threads} threads; one of {', '.join(request['preload'])} starts its own")
@@ -61,13 +63,21 @@ def _preload(request: dict[str, Any]) -> tuple[dict[str, Any], serve.Guest]:
     return {"loaded": True, "missing": missing, "seconds": time.monotonic() - started}, guest
 
 
+def _threads() -> int:
+    """How many there are, once those that are about to end have: matplotlib has one while it makes a list of fonts."""
+    deadline = time.monotonic() + 1.0
+    while (count := len(os.listdir("/proc/self/task"))) > 1 and time.monotonic() < deadline:
+        time.sleep(0.001)
+    return count
+
+
 def _copy_fonts() -> None:
     directory = os.environ.get("MPLCONFIGDIR")
     if directory and os.path.isdir(root.FONTS):
         os.makedirs(directory, exist_ok=True)
         for name in os.listdir(root.FONTS):
-            with open(f"{root.FONTS}/{name}", "rb") as source, open(f"{directory}/{name}", "wb") as target:
-                target.write(source.read())
+            with contextlib.suppress(OSError):  # matplotlib makes a list of its own then
+                shutil.copyfile(f"{root.FONTS}/{name}", f"{directory}/{name}")
 
 
 def _serve(sock: socket.socket, mould: interpreter.Mould) -> None:

@@ -16,13 +16,13 @@ to resolve it anew, delete its record.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import hashlib
 import hmac
 import json
 import os
 import secrets
-import shutil
 import stat
 import subprocess
 import tempfile
@@ -42,8 +42,8 @@ from belljar.sandbox import owned
 from belljar.sandbox.packages.fetch import Fetch, LayerPolicy, Pin, Work, end, write_stand_ins
 from belljar.sandbox.packages.requirements import Installed, missing
 
-_STALE = 3600.0
 _POLL = 0.02
+_SECRET = 32
 # Runs outside the jail, so it only parses: -S -I, no imports of the layer, bounded, and out of everyone's way.
 _COMPILE = """
 import compileall, os, py_compile, resource, sys
@@ -96,7 +96,8 @@ class LayerStore:
                 _directory(path, 0o700)
             self._secret = self._keep_secret()
             binary = self._python.stat()
-            self._sweep()
+            owned.sweep(self._tmp)
+            self._sweep_cache()
         except OSError as error:
             raise self._unusable(error) from error
         versions = [[one.name, one.version, *one.extras] for one in self._base.values()]
@@ -244,37 +245,36 @@ class LayerStore:
     @contextmanager
     def _work(self, deadline: float) -> Iterator[Work]:
         """A directory that is swept when everyone who holds its lock is dead."""
-        path, hold = owned.claim(lambda: Path(tempfile.mkdtemp(dir=self._tmp)))
         try:
-            yield Work(path, hold, deadline)
+            with owned.work(self._tmp) as (path, hold):
+                yield Work(path, hold, deadline)
         finally:
-            shutil.rmtree(path, ignore_errors=True)
-            owned.let_go(hold)
-            self._sweep()
+            self._sweep_cache()
 
-    def _sweep(self) -> None:
-        """Remove what the dead have left: our work, and what a killed uv was unpacking."""
-        for path in self._tmp.iterdir():
-            _remove_if_dead(path, path)
+    def _sweep_cache(self) -> None:
+        """Remove what a killed uv was unpacking."""
         for path in self._cache.glob(".tmp*"):
-            _remove_if_dead(path, self._cache / ".lock")  # every uv holds it, shared
+            owned.remove_if_abandoned(path, self._cache / ".lock")  # every uv holds it, shared
 
     def _keep_secret(self) -> bytes:
+        """Made once, whoever comes first; anew if it was cut off, since names could be guessed then."""
         path = self._root / "secret"
-        if not path.exists():
-            with tempfile.NamedTemporaryFile("wb", dir=self._tmp) as file:  # mode 0600
-                file.write(secrets.token_bytes(32))
-                file.flush()
-                try:
-                    os.link(file.name, path)
-                except FileExistsError:
-                    pass
-        return path.read_bytes()
+        while len(kept := path.read_bytes() if path.exists() else b"") != _SECRET:
+            with owned.work(self._tmp) as (folder, _):
+                new = folder / "secret"
+                new.touch(0o600)
+                new.write_bytes(secrets.token_bytes(_SECRET))
+                if path.exists():
+                    new.replace(path)
+                else:
+                    with contextlib.suppress(FileExistsError):
+                        os.link(new, path)
+        return kept
 
     def _unusable(self, error: OSError) -> BadSettings:
         return BadSettings(
-            f"the package store {self._root} cannot be used: {error}; make it writable and give it space, "
-            f"and check that {self._python} exists"
+            f"the package store {self._root} cannot be used: {error}; make it writable and give it space, or choose "
+            f"another cache_dir (BELLJAR_CACHE_DIR), and check that {self._python} exists"
         )
 
 
@@ -290,15 +290,11 @@ def _usable(base: Iterable[Installed]) -> Iterator[tuple[str, Installed]]:
 
 def _directory(path: Path, mode: int) -> None:
     path.mkdir(parents=True, exist_ok=True)
-    if stat.S_IMODE(path.stat().st_mode) != mode:
+    status = path.stat()
+    if status.st_uid != os.geteuid():  # whoever owns it could change under us what we fetch
+        raise PermissionError(errno.EPERM, f"it belongs to user {status.st_uid}, and we are {os.geteuid()}", str(path))
+    if stat.S_IMODE(status.st_mode) != mode:
         path.chmod(mode)
-
-
-def _remove_if_dead(path: Path, holder: Path) -> None:
-    """Remove a directory unless someone has the lock on `holder`, or it is too old for anyone to want it."""
-    with contextlib.suppress(OSError), owned.abandoned(holder) as dead:  # it may be gone already
-        if dead or time.time() - path.stat().st_mtime > _STALE:
-            shutil.rmtree(path, ignore_errors=True)
 
 
 def _sealed(top: Path) -> int:
