@@ -201,6 +201,8 @@ class CellEnd(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The container's sandbox was gone: files are back, variables are not."""
     files: tuple[str, ...] = ()
     """Paths of the files that the cell made or changed."""
+    file_ids: tuple[str, ...] = ()
+    """Their ids in the same order, and then those of the pictures that it only showed."""
 
 
 class CodeInterpreterCall(Value, frozen=True, kw_only=True, tag="code_interpreter_call"):

@@ -45,6 +45,7 @@ class Lease:
         self.healed = held.healed
         """The container had run cells before and its sandbox was gone: files are back, variables are not."""
         self.left_out: tuple[LeftOut, ...] = ()
+        self.gone: tuple[ContainerFileRecord, ...] = ()
         """What the last `collect` could not keep, and why."""
 
     @property
@@ -96,9 +97,12 @@ class Lease:
             await self._records.put_container(msgspec.structs.replace(fresh, requirements=held.requirements))
 
     async def collect(self, changed: Sequence[FileChanged]) -> list[ContainerFileRecord]:
-        """Take the files that the cell changed into the store; `left_out` tells which could not be kept."""
+        """Take the files that the cell changed into the store.
+
+        `left_out` tells which could not be kept, `gone` which were deleted.
+        """
         collected = await self._sandboxes.collect(self._slot, self._held, changed)
-        self.left_out = tuple(collected.left_out)
+        self.left_out, self.gone = tuple(collected.left_out), tuple(collected.gone)
         return collected.taken
 
     async def keep_figure(self, data: bytes, type: str) -> ContainerFileRecord:

@@ -61,6 +61,8 @@ class Unread(NotFound):
 class Collected(NamedTuple):
     taken: list[ContainerFileRecord]
     left_out: list[LeftOut]
+    gone: list[ContainerFileRecord]
+    """Files that were there before."""
 
 
 def room(sizes: Iterable[int]) -> int:
@@ -216,14 +218,15 @@ async def collect(
 
     Where a cell was left before it told what it changed (`held.stale`), everything is compared instead.
     """
+    gone: list[ContainerFileRecord] = []
     try:
         if held.stale or held.known:  # else nothing can have gone: a listing costs more than a small cell
             listed = await held.sandbox.files.list()
-            await _forget(held, {info.name for info in listed}, records)
+            gone = await _forget(held, {info.name for info in listed}, records)
             if held.stale:
                 changed = [info for info in listed if not _is_known(held, info)]
     except Lost as error:
-        return Collected([], [LeftOut(info.name, info.size, str(error)) for info in changed])
+        return Collected([], [LeftOut(info.name, info.size, str(error)) for info in changed], [])
     chosen, left_out = _choose(held, changed, policy)
     results = await _take_all(held, chosen, blobs, policy)
     for result in results:
@@ -237,7 +240,7 @@ async def collect(
     for (info, _), record in zip(took, taken, strict=True):
         held.note(record, info)
     held.open = held.stale = False
-    return Collected(taken, left_out)
+    return Collected(taken, left_out, gone)
 
 
 def _is_known(held: Held, info: FileInfo) -> bool:
@@ -245,12 +248,13 @@ def _is_known(held: Held, info: FileInfo) -> bool:
     return known is not None and (known.size, known.modified) == (info.size, info.modified)
 
 
-async def _forget(held: Held, present: set[str], records: Records) -> None:
+async def _forget(held: Held, present: set[str], records: Records) -> list[ContainerFileRecord]:
     gone = [known.record for path, known in held.known.items() if path not in present]
     if gone:
         await records.delete_container_files(gone)  # not those of which a newer one was put there meanwhile
     for record in gone:
         del held.known[record.path]
+    return gone
 
 
 def _choose(held: Held, changed: Sequence[Found], policy: Policy) -> tuple[list[Found], list[LeftOut]]:

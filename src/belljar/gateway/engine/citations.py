@@ -30,6 +30,12 @@ class Citations:
             self._known[file.path] = file
             self._owed[file.path] = file
 
+    def gone(self, files: Iterable[ContainerFileRecord]) -> None:
+        """Files that are no more: nobody could fetch what a citation of them names."""
+        for file in files:
+            self._known.pop(file.path, None)
+            self._owed.pop(file.path, None)
+
     def relay(self, file: ContainerFileRecord, start: int, end: int) -> None:
         """The next text cites a file here, as its provider says."""
         self._relayed.append(_citation(file, start, end))

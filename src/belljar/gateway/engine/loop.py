@@ -469,6 +469,7 @@ class Run:
             self._note(container, arguments.code, "incomplete", end)
             raise
         assert ran is not None, "the interpreter's last value tells how it went"
+        self._citations.gone(ran.gone)
         self._citations.made(ran.files)
         finished, item = emitter.ran(cell, ran.status, ran.outputs, ran.end)
         self._told[item.id] = ran.told

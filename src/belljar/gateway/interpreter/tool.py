@@ -52,6 +52,8 @@ class Ran:
     """Data URLs, for models that see."""
     files: tuple[ContainerFileRecord, ...] = ()
     """Made or changed, then the figures."""
+    gone: tuple[ContainerFileRecord, ...] = ()
+    """Deleted: they were there before."""
     end: CellEnd
 
 
@@ -125,6 +127,7 @@ class Interpreter:
             told=telling.tell(text, healed=lease.healed, files=files, left_out=lease.left_out),
             images=tuple(one.url for one in pictures[: self._policy.images]),
             files=(*files, *figures),
+            gone=lease.gone,
             end=CellEnd(
                 exit=end.status,
                 reason=end.reason,
@@ -132,6 +135,7 @@ class Interpreter:
                 seconds=end.seconds,
                 healed=lease.healed,
                 files=tuple(one.path for one in files),
+                file_ids=tuple(one.id for one in (*files, *figures)),
             ),
         )
 
