@@ -339,6 +339,49 @@ def test_all_files_as_one_archive(belljar: Command, house: House) -> None:
         assert set(archive.namelist()) == {"made.csv", "note.txt"}
 
 
+TWICE = (
+    "```python\nimport os\nos.makedirs('a/deep'); os.mkdir('b')\n"
+    "for at in ('a', 'b', 'a/deep'):\n    print(at, file=open(f'{at}/r.csv', 'w'))\n```"
+)
+"""Files of one name in several directories."""
+
+
+def test_files_of_one_name_are_listed_and_saved_where_the_code_put_them(belljar: Command, house: House) -> None:
+    with chatting(belljar, house, TWICE) as person:
+        person.wait_for("Save to project?")
+        for n, path in enumerate(("a/r.csv", "b/r.csv", "a/deep/r.csv"), 1):
+            assert f"{n}. {path} ({len(path) - 5} bytes, text/csv) - new: {path}" in person.seen
+        person.type("select 1 3\n")
+        assert person.end() == 0, person.seen
+    assert saved(belljar) == {"a/r.csv": "a\n", "a/deep/r.csv": "a/deep\n"}
+    ran = belljar("chat", TWICE, "--yes", "--json", "--out", "out", "--url", house.base_url)
+    assert ran.returncode == 0
+    told = [(one["filename"], Path(one["saved"])) for one in lines(ran.stdout) if one["output"] == "file"]
+    assert [name for name, _ in told] == ["a/r.csv", "b/r.csv", "a/deep/r.csv"]
+    assert [path.read_text() for _, path in told] == ["a\n", "b\n", "a/deep\n"]
+    assert [path.relative_to(belljar.directory / "out") for _, path in told] == [Path(name) for name, _ in told]
+
+
+def test_files_of_one_name_are_in_the_archive_with_their_directories(belljar: Command, house: House) -> None:
+    ran = belljar("chat", TWICE, "--yes", "--zip", "all.zip", "--url", house.base_url)
+    assert ran.returncode == 0, ran.stderr
+    with zipfile.ZipFile(belljar.directory / "all.zip") as archive:
+        found = {name: archive.read(name) for name in archive.namelist()}
+    assert found == {"a/r.csv": b"a\n", "b/r.csv": b"b\n", "a/deep/r.csv": b"a/deep\n"}
+
+
+def test_a_link_among_the_directories_is_not_followed(
+    belljar: Command, house: House, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    outside = tmp_path_factory.mktemp("outside")
+    (belljar.directory / "a").symlink_to(outside)
+    ran = belljar("chat", TWICE, "--yes", "--url", house.base_url)
+    assert ran.returncode == 1
+    assert ran.stderr.count("'a' is a link or no directory; choose another place") == 2
+    assert list(outside.iterdir()) == []
+    assert (belljar.directory / "b" / "r.csv").read_text() == "b\n"
+
+
 FIGURES = (
     "```python\nimport matplotlib.pyplot as plt\nfor n in range(2):\n    plt.figure(); plt.plot([n, 1])\n"
     "_ = open('figure-1.png', 'w').write('mine')\n```"

@@ -113,24 +113,30 @@ def ran(vendor: str, container: str = "1", *, text: str = "It is 30.", **made: A
     return answers[vendor](container, text, **made)
 
 
-def _openai(container: str, text: str, cites: tuple[str, str] | None = None, image: bytes | None = None) -> Reply:
+def _openai(
+    container: str,
+    text: str,
+    cites: tuple[str, str] | None = None,
+    image: bytes | None = None,
+    more: tuple[str, str] | None = None,
+) -> Reply:
     id = f"cntr_{container}"
     outputs: list[dict[str, Any]] = [{"type": "logs", "logs": "30\n"}]
     if image:
         outputs.append({"type": "image", "url": f"data:image/png;base64,{base64.b64encode(image).decode()}"})
     annotations = []
-    if cites:
+    for file_id, name in filter(None, (cites, more)):
         at = text.find("sandbox:")
-        annotations = [
+        annotations.append(
             {
                 "type": "container_file_citation",
                 "container_id": id,
-                "file_id": cites[0],
-                "filename": cites[1],
+                "file_id": file_id,
+                "filename": name,
                 "start_index": max(at, 0),
                 "end_index": len(text) - 2 if at >= 0 else 0,
             }
-        ]
+        )
     cell = {
         "type": "code_interpreter_call",
         "id": f"ci_{secrets.token_hex(24)}",
@@ -423,12 +429,50 @@ def test_a_file_that_openai_cites_is_ours(client: OpenAI, scene: Scene, stream: 
     assert citation.file_id != "cfile_theirs"
     assert citation.container_id == response.output[0].container_id != "cntr_1"
     assert LINK[citation.start_index : citation.end_index] == "sandbox:/mnt/data/squares.csv"
-    fetched = [one.path for one in scene.server.requests if one.method == "GET"]
-    assert fetched == ["/v1/containers/cntr_1/files/cfile_theirs/content"]
+    fetched = [one.path.partition("/cfile_theirs")[2] for one in scene.server.requests if one.method == "GET"]
+    assert fetched == ["", "/content"]
     content = client.containers.files.content.retrieve(citation.file_id, container_id=citation.container_id)
     assert content.read() == CSV
     (file,) = client.containers.files.list(citation.container_id)
     assert (file.path, file.bytes, file.source) == ("/mnt/data/squares.csv", len(CSV), "assistant")
+
+
+@pytest.mark.parametrize(
+    ("vendor", "made", "paths"),
+    [
+        ("openai", {"cites": ("one", "r.csv"), "more": ("two", "r.csv")}, ["a/r.csv", "b/r.csv"]),
+        ("anthropic", {"files": ("one", "two")}, ["r.csv", "r-2.csv"]),
+        ("xai", {"output_files": [{"id": id, "name": "r.csv"} for id in ("one", "two")]}, ["r.csv", "r-2.csv"]),
+    ],
+)
+def test_files_of_one_name_are_all_ours(
+    client: OpenAI, scene: Scene, vendor: str, made: dict[str, Any], paths: list[str]
+) -> None:
+    """OpenAI tells where a file lies in its container; of Anthropic and xAI names are all that is known."""
+    deep = vendor == "openai"
+    scene.server.files |= {"one": ("a/r.csv" if deep else "r.csv", b"1"), "two": ("b/r.csv" if deep else "r.csv", b"2")}
+    scene.play(ran(vendor, **made))
+    response = create(client, vendor)
+    cited = response.output[-1].content[0].annotations
+    container = cited[0].container_id
+    files = [client.containers.files.retrieve(one.file_id, container_id=container) for one in cited]
+    assert [one.path.removeprefix("/mnt/data/") for one in files] == paths
+    read = [client.containers.files.content.retrieve(one.id, container_id=container).read() for one in files]
+    assert read == [b"1", b"2"]
+    if not deep:
+        assert "There is another r.csv: this one is kept as r-2.csv" in response.output[0].outputs[-1].logs
+
+
+@pytest.mark.parametrize("of", GOOGLES)
+def test_pictures_of_two_answers_are_two(client: OpenAI, scene: Scene, of: str) -> None:
+    scene.play(ran(of, image=PNG), ran(of, image=PNG + b"2"))
+    first = create(client, of)
+    second = create(client, of, previous_response_id=first.id)
+    found = [one.output[-1].content[0].annotations[0] for one in (first, second)]
+    assert found[0].container_id == found[1].container_id
+    files = client.containers.files
+    read = [files.content.retrieve(one.file_id, container_id=one.container_id).read() for one in found]
+    assert read == [PNG, PNG + b"2"]
 
 
 def test_a_picture_is_a_file_once(client: OpenAI, scene: Scene) -> None:

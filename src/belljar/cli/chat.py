@@ -93,7 +93,9 @@ def main(args: argparse.Namespace) -> int:
 
 def _ask(client: BaseClient, message: str, paths: Sequence[str], teller: Teller) -> CodeExecutionResponse:
     from belljar.cli.live import Watched
+    from belljar.cli.terminal import plain
     from belljar.files import CodeExecutionArgs, FailedUpload, files_api_of, run_code_execution, why_no_files_api
+    from belljar.files.results import CodeExecutionOutputFile, is_numbered
     from belljar.providers import ClientError
     from belljar.providers.responses_client import ResponsesClient
 
@@ -106,8 +108,8 @@ def _ask(client: BaseClient, message: str, paths: Sequence[str], teller: Teller)
         raise InvalidRequest(f"--file: {why_no_files_api(client.provider)}", param="file")
 
     def tell(text: str, data: Any) -> None:
-        if isinstance(data, FailedUpload):
-            teller.note(f"belljar: {text}")
+        if isinstance(data, FailedUpload) or (isinstance(data, CodeExecutionOutputFile) and is_numbered(data)):
+            teller.note(f"belljar: {plain(text)}")
 
     try:
         return run_code_execution(
@@ -136,9 +138,7 @@ def _save(answered: CodeExecutionResponse, teller: Teller, args: argparse.Namesp
     if not files:
         return True
     place = args.out or Path()
-    files = _named(files, None if args.zip else place)
-    if args.zip:
-        files = [zipped(files, args.zip)]
+    files = [zipped(files, args.zip)] if args.zip else _named(files, place)
     try:
         place.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -164,17 +164,20 @@ def _save(answered: CodeExecutionResponse, teller: Teller, args: argparse.Namesp
     return well
 
 
-def _named(files: Sequence[CodeExecutionOutputFile], place: Path | None) -> list[CodeExecutionOutputFile]:
-    """Figures that were only shown have ids for names: they get the page's, and never that of a file in `place`."""
-    taken = {file.filename for file in files}
+def _named(files: Sequence[CodeExecutionOutputFile], place: Path) -> list[CodeExecutionOutputFile]:
+    """Figures that were only shown never get the name of a file in `place`: nobody has chosen it."""
+    from belljar.files.results import is_shown
+    from belljar.providers.names import figure
+
+    taken = {file.filename for file in files if not is_shown(file)}
     found: list[CodeExecutionOutputFile] = []
     number = 0
     for file in files:
         name = file.filename
-        if file.file_id and name.startswith(file.file_id):
-            while name in taken or (place is not None and os.path.lexists(place / name)):
-                number += 1
-                name = f"figure-{number}{os.path.splitext(file.filename)[1]}"
+        while is_shown(file) and (name in taken or os.path.lexists(place / name)):
+            number += 1
+            name = figure(number, name)
+        taken.add(name)
         found.append(replace(file, filename=name))
     return found
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import mimetypes
 from collections.abc import Callable, Collection, Mapping
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
@@ -217,7 +216,6 @@ class GeminiDecoder(StreamDecoder):
         self._calls = 0
         self._cell: _Cell | None = None
         self._cells = 0
-        self._files = 0
         self._reason: str | None = None
         self._reason_told: str | None = None
         self._usage: _Usage | None = None
@@ -359,9 +357,7 @@ class GeminiDecoder(StreamDecoder):
         if blob.mime_type.startswith("image/"):
             encoded = base64.b64encode(data).decode()
             self._cell.outputs.append(Image(url=f"data:{blob.mime_type};base64,{encoded}"))
-        self._files += 1
-        name = blob.display_name or f"output_{self._files}{mimetypes.guess_extension(blob.mime_type) or ''}"
-        self._cell.files.append(HostedFile(name=name, type=blob.mime_type, data=data))
+        self._cell.files.append(HostedFile(name=blob.display_name or None, type=blob.mime_type, data=data))
 
     def _end_cell(self, out: list[Delta]) -> None:
         cell = self._cell

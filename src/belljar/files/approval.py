@@ -12,7 +12,8 @@ from typing import Any, Self, TypeAlias
 from belljar.errors import InvalidRequest, WorkspaceSecurityError
 from belljar.files.limits import shown
 from belljar.files.project import Project, State
-from belljar.files.results import CodeExecutionOutputFile, FileDownloadResult, as_json, free_name
+from belljar.files.results import CodeExecutionOutputFile, FileDownloadResult, as_json
+from belljar.providers.names import free_name
 
 _DIFFED = 256 << 10
 """Larger files are not compared line by line."""

@@ -6,17 +6,18 @@ import time
 import zipfile
 from collections.abc import Iterable
 
-from belljar.files.results import CodeExecutionOutputFile, FileDownloadResult, free_name, spool
+from belljar.files.results import CodeExecutionOutputFile, FileDownloadResult, spool
+from belljar.providers.names import below, free_name
 
 
 def zipped(files: Iterable[CodeExecutionOutputFile], name: str = "outputs.zip") -> CodeExecutionOutputFile:
-    """Fetch the files, piece by piece, into one archive. Inside, each has its own name and no directory."""
+    """Fetch the files, piece by piece, into one archive. Inside, each has its own path, which leads nowhere else."""
     target = spool()
     taken: set[str] = set()
     now = time.localtime()[:6]
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
         for file in files:
-            inside = free_name(file.filename.replace("\\", "/").rpartition("/")[2] or "output", taken)
+            inside = free_name(below(file.filename), taken)
             taken.add(inside)
             about = zipfile.ZipInfo(inside, now)
             about.compress_type = zipfile.ZIP_DEFLATED

@@ -24,7 +24,7 @@ from belljar.files.generation import (
 from belljar.files.limits import shown
 from belljar.files.reading import OnProgress
 from belljar.files.registry import files_api_of, get_files_api_provider
-from belljar.files.results import CodeExecutionOutputFile
+from belljar.files.results import CodeExecutionOutputFile, is_numbered
 from belljar.providers.base import BaseClient
 from belljar.providers.factory import create_client
 
@@ -101,7 +101,8 @@ def run_code_execution(
         )
         assistant = ask(args.message, config)
         for made in assistant.output_files:
-            put_system_message(f"made {made.filename} ({shown(made.size)})", made)
+            apart = f"; there is another {made.told}" if is_numbered(made) else ""
+            put_system_message(f"made {made.filename} ({shown(made.size)}){apart}", made)
     finally:
         if files is not None and not isinstance(files, CachedUploads):
             clean_up(files, (one.file_id for one in uploaded))

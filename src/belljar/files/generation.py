@@ -10,6 +10,7 @@ from belljar.files.base import FilesApiProvider
 from belljar.files.results import CodeExecutionOutputFile, FileDownloadResult, downloaded
 from belljar.providers.base import BaseClient
 from belljar.providers.executions import CodeExecution, Outcome, OutputFile
+from belljar.providers.names import alone, below
 from belljar.providers.uploads import FileReference, type_of
 
 
@@ -152,5 +153,10 @@ def _output(one: OutputFile, files: FilesApiProvider | None) -> CodeExecutionOut
         return downloaded(one.filename, one.mime_type, one.read())
 
     return CodeExecutionOutputFile(
-        file_id=one.file_id, filename=one.filename, size=one.size, mime_type=one.mime_type, download=download
+        file_id=one.file_id,
+        filename=one.path,
+        size=one.size,
+        mime_type=one.mime_type,
+        told=None if alone(one.path) == alone(below(one.filename)) else one.filename,
+        download=download,
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
-from posixpath import basename
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from belljar.config import ApiSettings
@@ -15,6 +14,7 @@ from belljar.files.reaching import Reach, reach
 from belljar.files.reading import Reading
 from belljar.files.results import FileMetadata
 from belljar.providers import access
+from belljar.providers.names import below
 from belljar.providers.uploads import type_of
 
 if TYPE_CHECKING:
@@ -73,12 +73,12 @@ class OpenAIFiles(FilesApi):
     def _metadata_in(self, file_id: str, container_id: str) -> FileMetadata:
         def ask() -> FileMetadata:
             found = self.client.containers.files.retrieve(file_id, container_id=container_id)
-            name = basename(found.path)
+            path = below(found.path)
             return FileMetadata(
                 file_id=found.id,
-                filename=name,
+                filename=path,
                 size=cast(int | None, found.bytes) or 0,  # null on the wire for files that the model made
-                mime_type=type_of(name),
+                mime_type=type_of(path),
                 created_at=_when(found.created_at),
             )
 

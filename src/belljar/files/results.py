@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import tempfile
 import weakref
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import datetime
 from typing import Any, BinaryIO, Self, cast
 
 from belljar.files.limits import MIB
+from belljar.providers.names import is_figure
 
 _IN_MEMORY = MIB
 _PIECE = 256 << 10
@@ -90,21 +91,22 @@ class CodeExecutionOutputFile:
 
     file_id: str
     filename: str
+    """With its directories below the workspace, `a/r.csv`."""
     size: int
     mime_type: str | None = None
+    told: str | None = field(default=None, metadata={"hidden": True})
+    """The name that the vendor told, where another file has it, or where it is but an id."""
     download: Callable[[], FileDownloadResult] = field(repr=False, compare=False, metadata={"hidden": True})
 
 
-def free_name(name: str, taken: Container[str]) -> str:
-    """The name, or where it is taken the same with a number."""
-    stem, dot, ending = name.rpartition(".")
-    if not stem:
-        stem, dot, ending = name, "", ""
-    number, free = 1, name
-    while free in taken:
-        number += 1
-        free = f"{stem}-{number}{dot}{ending}"
-    return free
+def is_shown(file: CodeExecutionOutputFile) -> bool:
+    """Whether it is a picture that code only showed."""
+    return file.told is not None and is_figure(file.file_id, file.told)
+
+
+def is_numbered(file: CodeExecutionOutputFile) -> bool:
+    """Whether it has a number since another file has its name."""
+    return file.told is not None and not is_figure(file.file_id, file.told)
 
 
 def as_json(value: Any) -> Any:

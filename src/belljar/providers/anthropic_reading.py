@@ -24,9 +24,14 @@ FileOf = Callable[[str], OutputFile]
 def read(messages: Sequence[Mapping[str, Any]], tools: Sequence[Tool], file_of: FileOf) -> Answer:
     """Of one message, and of those before it that paused."""
     blocks = [block for message in messages for block in message["content"]]
+    files: dict[str, OutputFile] = {}
+
+    def file(id: str) -> OutputFile:
+        return files[id] if id in files else files.setdefault(id, file_of(id))
+
     results = {block["tool_use_id"]: block["content"] for block in blocks if block["type"] in _RESULTS}
     executions = [
-        _execution(block["input"], results.get(block["id"], {}), file_of)
+        _execution(block["input"], results.get(block["id"], {}), file)
         for block in blocks
         if block["type"] == "server_tool_use" and block["name"].endswith("code_execution")
     ]
@@ -38,7 +43,7 @@ def read(messages: Sequence[Mapping[str, Any]], tools: Sequence[Tool], file_of: 
             if block["type"] == "tool_use"
         ],
         executions=executions,
-        files=[file for execution in executions for file in execution.output_files],
+        files=list(files.values()),
         finished=messages[-1].get("stop_reason") in _FINISHED,
         usage=_usage(messages),
         native=blocks,

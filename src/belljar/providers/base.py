@@ -13,6 +13,7 @@ from belljar.errors import ContextTooLong, Declined, InvalidRequest, ProviderErr
 from belljar.models import EFFORTS, Effort, is_gpt5_model, nearest_effort
 from belljar.providers.access import model_for
 from belljar.providers.context_manager import BUDGET, ContextManager, Message
+from belljar.providers.executions import told_apart
 from belljar.providers.replies import Answer, AssistantResponse, OnText, Turn
 from belljar.providers.tool_converters import Tool, ToolCall, ToolResult, as_text
 from belljar.providers.uploads import FileReference, readable
@@ -223,7 +224,7 @@ class BaseClient(ABC):
             is_complete=answer.finished and not calls,
             requires_action=bool(calls),
             code_executions=list(answer.executions),
-            output_files=list(answer.files),
+            output_files=told_apart(answer.files),
             usage=answer.usage,
         )
 

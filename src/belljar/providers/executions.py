@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias
 
+from belljar.providers.names import alone, below, figure, free_name, is_figure
 from belljar.providers.uploads import type_of
 
 Outcome: TypeAlias = Literal["OUTCOME_OK", "OUTCOME_FAILED", "OUTCOME_DEADLINE_EXCEEDED"]
@@ -16,13 +18,20 @@ Outcome: TypeAlias = Literal["OUTCOME_OK", "OUTCOME_FAILED", "OUTCOME_DEADLINE_E
 class Description(NamedTuple):
     """What the vendor says of a file."""
 
-    filename: str
-    size: int
+    path: str
+    """Or the name alone, where the vendor tells no more."""
+    size: int | None
+    """None: it does not say."""
     mime_type: str | None = None
 
 
 class OutputFile:
     """A file that the code made. What the answer does not say of it is asked for when it is first needed."""
+
+    _alike: tuple[Sequence[OutputFile], int] = ((), 0)
+    """Files of the same answer that may have the same path, and how many of them come first."""
+    _names: Collection[str] = ()
+    """Of all files of the answer."""
 
     def __init__(
         self,
@@ -31,6 +40,7 @@ class OutputFile:
         read: Callable[[], bytes],
         describe: Callable[[], Description],
         filename: str | None = None,
+        path: str | None = None,
         container_id: str | None = None,
     ) -> None:
         self.file_id = file_id
@@ -38,21 +48,33 @@ class OutputFile:
         self._read = read
         self._describe = describe
         self._filename = filename
+        self._path = path
 
     @classmethod
     def of_bytes(cls, filename: str, data: bytes, mime_type: str) -> OutputFile:
         """One that came with the answer itself."""
         return cls(
-            "", read=lambda: data, describe=lambda: Description(filename, len(data), mime_type), filename=filename
+            "",
+            read=lambda: data,
+            describe=lambda: Description(filename, len(data), mime_type),
+            filename=filename,
+            path=filename,
         )
 
     @property
     def filename(self) -> str:
-        return self._filename or self._description.filename
+        """What the vendor calls it: other files may have the same name, in other directories or at other times."""
+        return self._filename or alone(self._description.path)
 
-    @property
+    @cached_property
+    def path(self) -> str:
+        """Where it is below the workspace, `a/r.csv`: its own among the files of an answer, by a number if need be."""
+        return self._apart(below(self._path or self._description.path), {one.path for one in islice(*self._alike)})
+
+    @cached_property
     def size(self) -> int:
-        return self._description.size
+        size = self._description.size
+        return len(self.read()) if size is None else size
 
     @property
     def mime_type(self) -> str:
@@ -63,12 +85,24 @@ class OutputFile:
         return self._read()
 
     def save(self, place: str | Path = ".") -> Path:
-        """Into a directory, under its own name and nowhere else, or as the file named; gives its path."""
+        """Into a directory, under a name of its own and nowhere else, or as the file named; gives its path."""
         path = Path(place)
         if path.is_dir():
-            path /= Path(self.filename.replace("\\", "/")).name or "output"
+            path /= self._name_alone
         path.write_bytes(self.read())
         return path
+
+    @cached_property
+    def _name_alone(self) -> str:
+        """For a place without directories: `r.csv`, and `r-2.csv` for that of another directory."""
+        return self._apart(alone(self.path), {one._name_alone for one in islice(*self._alike)})
+
+    def _apart(self, path: str, taken: set[str]) -> str:
+        """The path, or where it is taken another, which is that of no other file either."""
+        if path not in taken:
+            return path
+        above = path[: len(path) - len(alone(path))]
+        return free_name(path, taken.union(f"{above}{name}" for name in self._names))
 
     @cached_property
     def _description(self) -> Description:
@@ -76,6 +110,26 @@ class OutputFile:
 
     def __repr__(self) -> str:
         return f"OutputFile({self._filename or self.file_id!r})"
+
+
+def told_apart(files: Iterable[OutputFile]) -> list[OutputFile]:
+    """The files of one answer, each once. No two have one path, and pictures that were only shown have names."""
+    found = list({one.file_id or id(one): one for one in files}.values())
+    named = [(one, alone(below(one._filename)) if one._filename else "") for one in found]
+    taken = {name for _, name in named}
+    alike: dict[str, list[OutputFile]] = {}
+    number = 0
+    for one, name in named:
+        if is_figure(one.file_id, name):
+            while name in taken:
+                number += 1
+                name = figure(number, name)
+            one._path = name
+            taken.add(name)
+        same = alike.setdefault(name, [])
+        one._alike, one._names = (same, len(same)), taken
+        same.append(one)
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

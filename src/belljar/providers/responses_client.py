@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from posixpath import basename
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import msgspec
@@ -158,10 +157,15 @@ class ResponsesClient(BaseClient):
             with friendly(self._failure):
                 found = files.retrieve(made.file_id, container_id=made.container_id)
             size = cast(int | None, found.bytes)  # null on the wire for files that the model made, whatever the type
-            return Description(made.filename or basename(found.path), len(read()) if size is None else size)
+            return Description(found.path, size)
 
         return OutputFile(
-            made.file_id, read=read, describe=describe, filename=made.filename, container_id=made.container_id
+            made.file_id,
+            read=read,
+            describe=describe,
+            filename=made.filename,
+            path=made.path,
+            container_id=made.container_id,
         )
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import base64
+import itertools
 import mimetypes
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -26,6 +27,8 @@ class Made(NamedTuple):
     filename: str | None
     container_id: str
     """Empty where there are no containers."""
+    path: str | None = None
+    """Below the workspace, where the answer tells."""
 
 
 FileOf = Callable[[Made], OutputFile]
@@ -46,12 +49,18 @@ def read(body: bytes, decoder: Decoder, tools: Sequence[Tool], file_of: FileOf) 
     deltas = [*decoder.feed(body), *decoder.close()]
     response = msgspec.json.decode(body)
     ends = {item["id"]: item["belljar"] for item in response.get("output", ()) if item.get("belljar")}
+    paths = paths_of(response.get("output", ()))
     text: list[str] = []
     names: dict[int, tuple[str, str]] = {}
     calls, ran = [], []
     usage = None
     cited: dict[str, ContainerFileCitation] = {}
     finished = True
+    files: dict[str, OutputFile] = {}
+
+    def file(made: Made) -> OutputFile:
+        return files[made.file_id] if made.file_id in files else files.setdefault(made.file_id, file_of(made))
+
     for delta in deltas:
         match delta:
             case Text() | Refused():
@@ -61,16 +70,18 @@ def read(body: bytes, decoder: Decoder, tools: Sequence[Tool], file_of: FileOf) 
             case CallEnd():
                 calls.append(tool_call(*names[delta.index], delta.arguments, tools))
             case HostedEnd():
-                made = tuple(file_of(Made(one.id or "", one.name, "")) for one in delta.files)
-                ran.append(_Ran(delta.item, ends.get(delta.item.id, {}), made))
+                made = [Made(one.id, one.name, "", one.name or None) for one in delta.files if one.id]
+                ran.append(_Ran(delta.item, ends.get(delta.item.id, {}), tuple(map(file, made))))
             case Cited(ContainerFileCitation() as citation):
                 cited[citation.file_id] = citation
             case Spent():
                 usage = delta.usage
             case Finish():
                 finished = delta.reason in ("stop", "calls")
-    files = {one.filename: file_of(Made(one.file_id, one.filename, one.container_id)) for one in cited.values()}
-    executions = [_execution(one, _files_of(one, ran, files)) for one in ran]
+    for id, one in cited.items():
+        file(Made(id, one.filename, one.container_id, paths.get(id)))
+    pictures = itertools.count(1)
+    executions = [_execution(one, _files_of(one, ran, files, pictures)) for one in ran]
     return Answer(
         text="".join(text),
         tool_calls=calls,
@@ -80,6 +91,13 @@ def read(body: bytes, decoder: Decoder, tools: Sequence[Tool], file_of: FileOf) 
         usage=usage,
         id=response.get("id"),
     )
+
+
+def paths_of(output: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """Where below the workspace the files of a response are, by their ids, as Belljar's own gateway tells."""
+    ends = [item["belljar"] for item in output if item.get("belljar")]
+    told = [zip(end.get("file_ids", ()), end.get("files", ()), strict=False) for end in ends]  # figures have no paths
+    return dict(itertools.chain.from_iterable(told))
 
 
 def _execution(ran: _Ran, files: Sequence[OutputFile]) -> CodeExecution:
@@ -93,15 +111,16 @@ def _execution(ran: _Ran, files: Sequence[OutputFile]) -> CodeExecution:
     )
 
 
-def _files_of(one: _Ran, ran: Sequence[_Ran], files: Mapping[str, OutputFile]) -> list[OutputFile]:
+def _files_of(
+    one: _Ran, ran: Sequence[_Ran], files: Mapping[str, OutputFile], numbers: Iterator[int]
+) -> list[OutputFile]:
     """What the call refers to, or the cited files that it made. Where there is none, the pictures that it showed."""
     if one.files:
         return list(one.files)
     if files:
-        made = {path.rpartition("/")[2] for path in one.end.get("files", ())}
-        return [file for name, file in files.items() if len(ran) == 1 or name.rpartition("/")[2] in made]
+        return [file for id, file in files.items() if len(ran) == 1 or id in one.end.get("file_ids", ())]
     shown = [output.url for output in one.item.outputs or () if isinstance(output, Image)]
-    return [_picture(n, url) for n, url in enumerate(shown, 1) if url.startswith("data:")]
+    return [_picture(next(numbers), url) for url in shown if url.startswith("data:")]
 
 
 def _picture(number: int, url: str) -> OutputFile:

@@ -60,9 +60,9 @@ class XAIClient(ResponsesClient):
         def describe() -> Description:
             with friendly(self._failure):
                 found = self.client.files.retrieve(made.file_id)
-            return Description(made.filename or found.filename, found.bytes)
+            return Description(found.filename, found.bytes)
 
-        return OutputFile(made.file_id, read=read, describe=describe, filename=made.filename)
+        return OutputFile(made.file_id, read=read, describe=describe, filename=made.filename, path=made.path)
 
     def _code_tool(self, turn: Turn) -> Body:
         return {"type": "code_interpreter"}

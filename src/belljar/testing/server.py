@@ -204,7 +204,9 @@ def _googles_list(models: Sequence[str]) -> Reply:
 
 
 def _file(id: str, name: str, data: bytes, received: Received) -> Reply:
-    about = {"id": id, "type": "file", "filename": name, "mime_type": "", "size_bytes": len(data)}
+    about: dict[str, Any] = {"id": id, "type": "file", "filename": name, "mime_type": "", "size_bytes": len(data)}
+    if "/containers/" in received.path:
+        about = {"id": id, "object": "container.file", "path": f"/mnt/data/{name}", "bytes": None}
     return Reply(body=data if received.asks("content") else json.dumps(about).encode())
 
 

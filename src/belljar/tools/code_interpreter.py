@@ -27,6 +27,8 @@ class FileCitation:
     container_id: str
     file_id: str
     filename: str
+    path: str | None = None
+    """Where it is below the workspace, `a/r.csv`; None where the provider tells its name alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +133,7 @@ def read_call(item: Mapping[str, Any], annotations: Iterable[Mapping[str, Any]] 
 def citations_in(annotations: Iterable[Mapping[str, Any]]) -> tuple[FileCitation, ...]:
     """The files among a message's annotations, each once."""
     found = (
-        FileCitation(annotation["container_id"], annotation["file_id"], annotation["filename"])
+        FileCitation(annotation["container_id"], annotation["file_id"], annotation["filename"], annotation.get("path"))
         for annotation in annotations
         if annotation.get("type") == "container_file_citation"
     )

@@ -31,9 +31,27 @@ def test_all_are_in_it_under_names_that_stay_inside() -> None:
         assert {name: opened.read(name) for name in opened.namelist()} == {
             "a.csv": b"1",
             "a-2.csv": b"2",
-            "passwd": b"3",
-            "b.bin": LARGE,
-            "output": b"4",
+            "etc/passwd": b"3",
+            "x/b.bin": LARGE,
+            "dir": b"4",
+        }
+
+
+def test_paths_stay_as_they_are() -> None:
+    files = [
+        made("a/r.csv", b"1"),
+        made("b/r.csv", b"2"),
+        made("a/r.csv", b"3"),
+        made("v1.2/r", b"4"),
+        made("v1.2/r", b"5"),
+    ]
+    with zipped(files).download() as fetched, zipfile.ZipFile(io.BytesIO(fetched.content)) as opened:
+        assert {name: opened.read(name) for name in opened.namelist()} == {
+            "a/r.csv": b"1",
+            "b/r.csv": b"2",
+            "a/r-2.csv": b"3",
+            "v1.2/r": b"4",
+            "v1.2/r-2": b"5",
         }
 
 

@@ -28,6 +28,7 @@ from belljar.files import (
     GatewayFiles,
     GenerateContentConfig,
     UploadedFile,
+    as_json,
     files_api_of,
     run_code_execution,
 )
@@ -156,6 +157,28 @@ def test_the_whole_way_over_each_vendor(provider: str) -> None:
         with file.download() as fetched:
             assert fetched.content == MADE
         assert (f"made {name} ({len(MADE)} bytes)", file) in told
+
+
+def test_two_files_with_one_name_are_two_and_that_is_told() -> None:
+    """Anthropic tells names alone."""
+    told: list[str] = []
+    with talking("anthropic") as (server, client):
+        ids = [server.make("r.csv", data)[0] for data in (b"1", b"2")]
+        outputs = [{"type": "bash_code_execution_output", "file_id": id} for id in ids]
+        answered("anthropic", server)
+        block = server.answers[-1].body["content"][1]
+        block["content"]["content"] = outputs
+        got = run_code_execution(
+            CodeExecutionArgs("sum"), client=client, put_system_message=lambda text, _: told.append(text)
+        )
+        assert [one.filename for one in got.output_files] == ["r.csv", "r-2.csv"]
+        assert told == ["made r.csv (1 bytes)", "made r-2.csv (1 bytes); there is another r.csv"]
+        fetched = []
+        for one in got.output_files:
+            with one.download() as file:
+                fetched.append(file.content)
+        assert fetched == [b"1", b"2"]
+        assert [as_json(one).keys() for one in got.output_files] == [{"fileId", "filename", "size", "mimeType"}] * 2
 
 
 @pytest.mark.parametrize("provider", SERVERS)

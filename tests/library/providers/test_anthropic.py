@@ -229,6 +229,24 @@ def test_files_that_the_code_made(server: Replay, make: Make, tmp_path: Path) ->
     assert [one.path for one in server.asked[1:]] == ["/v1/files/file_1", "/v1/files/file_1/content"]
 
 
+def test_two_ids_with_one_name_are_two_files(server: Replay, make: Make, tmp_path: Path) -> None:
+    """Anthropic tells no directories."""
+    outputs = [{"type": "bash_code_execution_output", "file_id": id} for id in ("file_1", "file_2", "file_1")]
+    described = {
+        "type": "file", "filename": "r.csv", "mime_type": "text/csv", "size_bytes": 1,
+        "created_at": "2026-01-01T00:00:00Z", "downloadable": True,
+    }  # fmt: skip
+    replies = [Reply({**described, "id": "file_1"}), Reply({**described, "id": "file_2"})]
+    server.play(Reply(claude(*ran(result(content=outputs)))), *replies, Reply(data=b"1"), Reply(data=b"2"))
+    one, two = make("anthropic").send_message("x", code_execution=True).output_files
+    assert (two.path, one.path, two.filename) == ("r-2.csv", "r.csv", "r.csv")
+    assert [(file.save(tmp_path).name, file.file_id) for file in (one, two)] == [
+        ("r.csv", "file_1"),
+        ("r-2.csv", "file_2"),
+    ]
+    assert (tmp_path / "r-2.csv").read_bytes() == b"2"
+
+
 def test_the_container_is_used_again_while_it_lives(server: Replay, make: Make) -> None:
     alive = {"id": "container_1", "expires_at": "2999-01-01T00:00:00Z"}
     dead = {"id": "container_2", "expires_at": "2001-01-01T00:00:00Z"}

@@ -84,6 +84,28 @@ def test_a_figure_is_a_file(client: BaseClient) -> None:
     assert file.read().startswith(b"\x89PNG")
 
 
+def test_files_of_one_name_in_two_directories_are_two(gateway: House, client: BaseClient, tmp_path: Path) -> None:
+    first = "import os\nos.mkdir('a'); os.mkdir('b')\nprint('x', file=open('a/r.csv', 'w'))"
+    second = "print('y', file=open('b/r.csv', 'w'))\nimport matplotlib.pyplot as plt\nplt.plot([1]); plt.show()"
+    reply = client.send_message(f"```python\n{first}\n```\n```python\n{second}\n```", code_execution=True)
+    files = {one.path: one for one in reply.output_files}
+    assert list(files) == ["a/r.csv", "b/r.csv", "figure-1.png"]
+    assert [one.filename for one in files.values()][:2] == ["r.csv", "r.csv"]
+    assert [one.read() for one in files.values()][:2] == [b"x\n", b"y\n"]
+    one, two = reply.code_executions
+    assert one.output_files == (files["a/r.csv"],)
+    assert two.output_files == (files["b/r.csv"], files["figure-1.png"])
+    saved = [file.save(tmp_path).relative_to(tmp_path) for file in reply.output_files]
+    assert [str(path) for path in saved] == ["r.csv", "r-2.csv", "figure-1.png"]
+    assert (tmp_path / "r-2.csv").read_text() == "y\n"
+
+
+def test_a_file_that_later_code_deletes_is_not_cited(client: BaseClient) -> None:
+    code = "```python\nprint('x', file=open('r', 'w'))\n```\n```python\nimport os\nos.unlink('r'); os.mkdir('r')\n"
+    reply = client.send_message(f"{code}print('y', file=open('r/x', 'w'))\n```", code_execution=True)
+    assert [(one.path, one.size) for one in reply.output_files] == [("r/x", 2)]
+
+
 def test_tools_through_the_gateway(stage: Scene, client: BaseClient) -> None:
     stage.play(call("run_command", command="ls", requires_confirmation=None), "Two files.")
     client.set_model("sim")

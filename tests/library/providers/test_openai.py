@@ -468,6 +468,27 @@ def test_cited_files_can_be_read_and_saved_under_their_own_name_only(server: Rep
     assert (inner / "sums.csv").read_bytes() == b"a,b\n"
 
 
+def test_two_ids_with_one_name_are_two_files(server: Replay, make: Make, tmp_path: Any) -> None:
+    """Citations tell names; where the files are is asked for when it matters."""
+    answer = message("Done")
+    ids = ["cfile_1", "cfile_2", "cfile_3", "cfile_4"]
+    names = ["r.csv", "r.csv", "r.csv", "cfile_4.png"]
+    answer["content"][0]["annotations"] = [cited(*one) for one in zip(ids, names, strict=True)]
+    where = ["/mnt/data/a/r.csv", "/mnt/data/../../b/r.csv", "/tmp/r.csv"]
+    described = [
+        {"id": id, "object": "container.file", "container_id": "cntr_1", "created_at": 1, "bytes": 1, "path": path,
+         "source": "assistant"}
+        for id, path in zip(ids, where, strict=False)
+    ]  # fmt: skip
+    server.play(responded("resp_1", cell(), answer), *map(Reply, described), *(Reply(data=b"x") for _ in ids))
+    reply = make().send_message("x", code_execution=True)
+    assert [one.filename for one in reply.output_files] == names
+    assert len(server.asked) == 1
+    assert [one.path for one in reply.output_files] == ["a/r.csv", "b/r.csv", "r.csv", "figure-1.png"]
+    assert [one.save(tmp_path).name for one in reply.output_files] == ["r.csv", "r-2.csv", "r-3.csv", "figure-1.png"]
+    assert len(server.asked) == 8
+
+
 def test_a_picture_that_is_not_cited_is_a_file_too(server: Replay, make: Make) -> None:
     picture = {"type": "image", "url": "data:image/png;base64,iVBORw=="}
     server.play(responded("resp_1", cell(outputs=[picture]), message("Done")))

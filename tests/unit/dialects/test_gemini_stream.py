@@ -365,7 +365,7 @@ def test_images_and_files_that_code_made() -> None:
     assert isinstance(end, HostedEnd)
     assert end.item.outputs == (Image(url=f"data:image/png;base64,{PNG}"),)
     assert end.files == (
-        HostedFile(name="output_1.png", type="image/png", data=b"\x89PNG"),
+        HostedFile(name=None, type="image/png", data=b"\x89PNG"),
         HostedFile(name="t.csv", type="text/csv", data=b"a,b"),
     )
     assert text == Text("Done")

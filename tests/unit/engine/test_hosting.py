@@ -278,7 +278,7 @@ def test_nothing_of_the_vendors_is_told(tmp_path: Path, server: LoopbackUpstream
             ("csv", 0, 2),
             ("png", 0, 0),
         ]
-        assert len([one for one in server.requests if one.method == "GET"]) == 1
+        assert len([one for one in server.requests if one.method == "GET"]) == 2  # where it lies, and its bytes
 
     run(tmp_path, server, test, "openai")
 

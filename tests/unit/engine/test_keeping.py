@@ -60,17 +60,28 @@ def test_files_are_kept_under_their_names(tmp_path: Path) -> None:
     assert [(one.path, one.type, one.source) for one in made] == [
         ("chart.png", "image/png", "assistant"),
         ("報告 1.png", "image/png", "assistant"),
-        ("file", "image/png", "assistant"),
+        ("output_1.png", "image/png", "assistant"),
     ]
     assert data == [b"one", b"two", b"three"]
-    assert told.item.belljar == CellEnd(exit="ok", files=("chart.png", "報告 1.png", "file"))
+    paths, ids = ("chart.png", "報告 1.png", "output_1.png"), tuple(one.id for one in made)
+    assert told.item.belljar == CellEnd(exit="ok", files=paths, file_ids=ids)
     assert (told.index, told.files, told.item.outputs) == (3, (), ())
+
+
+def test_files_of_one_name_are_all_kept(tmp_path: Path) -> None:
+    """Vendors that tell names alone give two files of two directories the same; the same file twice stays one."""
+    given = [("r.csv", b"1"), ("r.csv", b"2"), ("r.csv", b"1"), ("sub/r.csv", b"3"), (None, b"4"), (None, b"5")]
+    told, made, data = kept(tmp_path, [inline(*one) for one in given])
+    assert [one.path for one in made] == ["r.csv", "r-2.csv", "r.csv", "sub/r.csv", "output_1.png", "output_2.png"]
+    assert data == [b"1", b"2", b"1", b"3", b"4", b"5"]
+    assert told.item.outputs == (Logs(logs="[There is another r.csv: this one is kept as r-2.csv]\n"),)
 
 
 def test_how_the_cell_ended_stays(tmp_path: Path) -> None:
     end = CellEnd(exit="raised", text="It ended with the exit code 1.")
-    told, _, _ = kept(tmp_path, [inline("a")], belljar=end, outputs=(Logs(logs="x"),))
-    assert told.item.belljar == CellEnd(exit="raised", text="It ended with the exit code 1.", files=("a",))
+    told, made, _ = kept(tmp_path, [inline("a")], belljar=end, outputs=(Logs(logs="x"),))
+    ids = tuple(one.id for one in made)
+    assert told.item.belljar == CellEnd(exit="raised", text=end.text, files=("a",), file_ids=ids)
     assert told.item.outputs == (Logs(logs="x"),)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from belljar.adapters.turns import Answer, Call, HostedCall
+from belljar.providers.responses_reading import paths_of
 from belljar.providers.tool_converters import Tool, tool_call
 from belljar.runtime import TokenUsage
 
@@ -16,7 +17,7 @@ _ENDS: Mapping[str, Literal["length", "filtered"]] = {"content_filter": "filtere
 
 def read(payload: Mapping[str, Any], tools: Sequence[Tool] = ()) -> Answer:
     """`tools` are the functions that were offered: where a strict schema made the model say null, theirs is meant."""
-    output: Sequence[Mapping[str, Any]] = payload.get("output") or ()
+    output = _with_paths(payload.get("output") or ())
     said = [_text(item) for item in output if item["type"] == "message"]
     parts = [part for item in output if item["type"] == "message" for part in item["content"]]
     refusals = [part["refusal"] for part in parts if part["type"] == "refusal"]
@@ -48,6 +49,22 @@ def _annotations(parts: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     return [one for part in parts for one in part.get("annotations") or ()]
 
 
+def _with_paths(output: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Our gateway tells with each call where its files are; on the wire it shares with OpenAI, citations do not."""
+    paths = paths_of(output)
+    return [_located(item, paths) if paths and item["type"] == "message" else item for item in output]
+
+
+def _located(message: Mapping[str, Any], paths: Mapping[str, str]) -> dict[str, Any]:
+    def place(one: Mapping[str, Any]) -> Mapping[str, Any]:
+        return {**one, "path": paths[one["file_id"]]} if one.get("file_id") in paths else one
+
+    content = [
+        {**part, "annotations": [place(one) for one in part.get("annotations") or ()]} for part in message["content"]
+    ]
+    return {**message, "content": content}
+
+
 def _hosted(output: Sequence[Mapping[str, Any]]) -> list[HostedCall]:
     """Each call with what later messages cite of it."""
     calls: list[dict[str, Any]] = []
@@ -66,8 +83,7 @@ def _made(call: Mapping[str, Any], annotation: Mapping[str, Any]) -> bool:
     """Whether the call made what is cited. Our gateway tells; of OpenAI's calls it is the last before the message."""
     if "belljar" not in call:
         return True
-    name = str(annotation.get("filename")).rpartition("/")[2]
-    return name in [path.rpartition("/")[2] for path in call["belljar"].get("files", ())]
+    return annotation.get("file_id") in call["belljar"].get("file_ids", ())
 
 
 def _usage(usage: Mapping[str, Any]) -> TokenUsage:

@@ -285,7 +285,7 @@ class Hosting:
             )
             kept: ContainerFileRecord | None = None
             try:
-                kept = await self._keeper.keep_file(file, await self._ran_in(citation.container_id))
+                kept, _ = await self._keeper.keep_file(file, await self._ran_in(citation.container_id))
             except BelljarError as error:
                 _log.warning("the file %s could not be kept: %s", citation.filename or citation.file_id, error)
             self._cited[citation.file_id] = kept

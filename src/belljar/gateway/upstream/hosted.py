@@ -32,8 +32,11 @@ class Opened(Struct, frozen=True):
     """A file whose bytes are coming in."""
 
     name: str
+    """Empty where the vendor gave it none."""
     type: str
     chunks: AsyncIterator[bytes]
+    path: str = ""
+    """Where it lies in the vendor's container, if that is told: no other file lies there."""
 
 
 class _GooglesFile(Struct, frozen=True):
@@ -135,7 +138,7 @@ class HostedFiles:
     async def open(self, file: HostedFile) -> AsyncIterator[Opened]:
         """The name, the type and the bytes of what code made, never whole in memory."""
         if file.data is not None:
-            yield Opened(file.name or "file", file.type, _inline(file.data))
+            yield Opened(file.name or "", file.type, _inline(file.data))
             return
         premises = self._dialect.PREMISES
         if file.id is None or premises is None or premises.file is None:
@@ -143,10 +146,12 @@ class HostedFiles:
         path = premises.file.replace("{id}", quote(file.id, safe=""))
         url = self._endpoint.url(path.replace("{container}", quote(file.container_id, safe="")))
         with self._meant():
-            about = _About(filename=file.name) if file.name else await self._read(await self._get(url))
+            known = file.name and not file.container_id  # of a container's file only the name alone is cited
+            about = _About() if known else await self._read(await self._get(url))
             answer = await self._get(f"{url}/content")
             try:
-                yield Opened(about.filename or file.id, about.mime_type or file.type, _streamed(answer))
+                name = file.name or about.filename or file.id
+                yield Opened(name, about.mime_type or file.type, _streamed(answer), about.path)
             finally:
                 answer.close()
 

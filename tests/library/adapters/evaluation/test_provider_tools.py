@@ -142,6 +142,21 @@ def test_a_code_interpreter_that_only_the_adapter_knows_is_told_of_too(
     assert [one.output_text for one in session[CodeInterpreterOutput].all()] == ["1\n", "2\n"]
 
 
+def test_files_of_one_name_belong_to_the_call_that_made_them(scene: Scene, make: MakeAdapter, session: Session) -> None:
+    """Our gateway tells the ids and the paths; on the wire it shares with OpenAI, a citation has the name alone."""
+    made = [
+        ran("1\n", id="ci_1", belljar={"exit": "ok", "files": ["a/plot.png"], "file_ids": ["cfile_1"]}),
+        ran("2\n", id="ci_2", belljar={"exit": "ok", "files": ["b/plot.png"], "file_ids": ["cfile_2", "cfile_3"]}),
+    ]
+    cited = [CITED, {**CITED, "file_id": "cfile_2"}, {**CITED, "file_id": "cfile_3", "filename": "cfile_3.png"}]
+    scene.play(whole(*made, said("done", *cited)))
+    answer = make(hosted_tools=CODE).evaluate(prompt(), session=session)
+    one, two, shown = answer.citations
+    assert [(each.file_id, each.path) for each in (one, two)] == [("cfile_1", "a/plot.png"), ("cfile_2", "b/plot.png")]
+    assert (shown.filename, shown.path) == ("cfile_3.png", None)
+    assert [each.citations for each in session[CodeInterpreterOutput].all()] == [(one,), (two, shown)]
+
+
 def test_a_hook_may_take_a_plain_dict(scene: Scene, make: MakeAdapter, session: Session) -> None:
     def identity(result: dict[str, object], context: ToolContext) -> ToolResult[dict[str, object]]:
         return ToolResult(message=str(result.get("output_text") or result.get("message") or ""), value=result)
@@ -152,12 +167,13 @@ def test_a_hook_may_take_a_plain_dict(scene: Scene, make: MakeAdapter, session: 
     [event] = session[ToolInvoked].all()
     assert event.result.message == "4\n"  # type: ignore[attr-defined]
     assert event.result.value["message"] == "4\n"
-    assert event.result.value["citations"] == [{"container_id": "cntr_1", "file_id": "cfile_1", "filename": "plot.png"}]
+    [file] = event.result.value["citations"]
+    assert file == {"container_id": "cntr_1", "file_id": "cfile_1", "filename": "plot.png", "path": None}
 
 
 @pytest.mark.parametrize(
     "more",
-    [{"status": "failed"}, {"status": "incomplete"}, {"belljar": {"exit": "raised", "files": ["plot.png"]}}],
+    [{"status": "failed"}, {"status": "incomplete"}, {"belljar": {"exit": "raised", "file_ids": ["cfile_1"]}}],
     ids=repr,
 )
 def test_code_that_fails_is_a_failed_result_with_its_traceback_and_citations(
@@ -235,7 +251,7 @@ def test_a_file_belongs_to_the_last_call_before_it_is_cited(scene: Scene, make: 
 def test_a_file_belongs_to_the_call_that_made_it_where_the_server_tells(
     scene: Scene, make: MakeAdapter, session: Session
 ) -> None:
-    first = ran(id="1", belljar={"exit": "ok", "files": ["/mnt/data/a", "/mnt/data/d/b"]})
+    first = ran(id="1", belljar={"exit": "ok", "files": ["a", "d/b"], "file_ids": ["cfile_a", "cfile_d/b"]})
     second = ran(id="2", belljar={"exit": "ok"})
     scene.play(whole(first, second, said("all", cited("a"), cited("d/b"), cited("of an earlier turn"))))
     make(hosted_tools=CODE).evaluate(prompt(), session=session)
