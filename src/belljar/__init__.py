@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         ContainerExpiredError,
         WinkError,
         WorkspaceBudgetExceededError,
+        WorkspaceConflictError,
         WorkspaceSecurityError,
     )
     from belljar.filesystem import Filesystem, HostMount, HostMountPreview, InMemoryFilesystem, VfsPath
@@ -99,6 +100,7 @@ __all__ = [
     "VfsToolsSection",
     "WinkError",
     "WorkspaceBudgetExceededError",
+    "WorkspaceConflictError",
     "WorkspaceSecurityError",
     "__version__",
     "create_client",
@@ -155,6 +157,7 @@ _HOMES = {
     "VfsToolsSection": "belljar.prompt",
     "WinkError": "belljar.errors",
     "WorkspaceBudgetExceededError": "belljar.errors",
+    "WorkspaceConflictError": "belljar.errors",
     "WorkspaceSecurityError": "belljar.errors",
     "create_client": "belljar.providers",
 }

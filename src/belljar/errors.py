@@ -11,6 +11,7 @@ BelljarError                 .code .status .retryable
 │                                                      OutputFiltered · OutputParseError · CompactionError
 ├── SandboxError             isolation or capacity     NoneFree · Lost · Refused · ContainerExpiredError
 ├── WorkspaceError           the caller's files        WorkspaceSecurityError · WorkspaceBudgetExceededError
+│                                                      WorkspaceConflictError
 └── PromptEvaluationError    which prompt, and when    always together with one of the kinds above
 
 `code` is stable and machine-readable, `status` is the HTTP status the gateway answers with, and `retryable`
@@ -321,6 +322,13 @@ class WorkspaceSecurityError(WorkspaceError):
     """A path leads out of its root, or is something other than a plain file."""
 
     code = "workspace_security"
+
+
+class WorkspaceConflictError(WorkspaceError):
+    """Something else is in a file's place, and nothing says that it may be overwritten."""
+
+    code = "workspace_conflict"
+    status = 409
 
 
 class WorkspaceBudgetExceededError(WorkspaceError):

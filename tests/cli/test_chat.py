@@ -278,7 +278,7 @@ def test_what_would_change_is_shown(belljar: Command, house: House) -> None:
     with chatting(belljar, house, MAKES) as person:
         person.wait_for("Save to project?")
         assert "overwrites: made.csv" in person.seen
-        assert "-9,2\n+1,2\n" in person.seen
+        assert "    -9,2\n    +1,2\n" in person.seen
         person.type("yes\n")
         assert person.end() == 0
         assert "overwrote" in person.seen
@@ -309,8 +309,8 @@ def test_a_new_name_is_looked_at_before_it_is_taken(belljar: Command, house: Hou
     """Renamed onto another file, what would change there is shown before the question is put again."""
     (belljar.directory / "mine.csv").write_text("a,b\n7,7\n")
     with chatting(belljar, house, MAKES) as person:
-        person.wait_for("Save to project?").type("rename 1 mine.csv\n").wait_for("-7,7\n+1,2\n")
-        assert "overwrites: mine.csv" in person.seen
+        person.wait_for("Save to project?").type("rename 1 mine.csv\n").wait_for("    -7,7\n    +1,2\n")
+        person.wait_for("- overwrites: mine.csv")
         assert saved(belljar) == {"mine.csv": "a,b\n7,7\n"}
         person.type("yes\n")
         assert person.end() == 0
@@ -321,7 +321,7 @@ def test_a_long_difference_is_cut_short(belljar: Command, house: House) -> None:
     (belljar.directory / "made.csv").write_text("old\n" * 100)
     with chatting(belljar, house, MAKES) as person:
         person.wait_for("Save to project?")
-        assert "lines more" in person.seen
+        assert "lines more of made.csv" in person.seen
         assert person.seen.count("-old\n") < 41
         person.type("no\n")
         assert person.end() == 0

@@ -316,7 +316,7 @@ def test_only_what_the_run_made_is_written(belljar: Command) -> None:
     (belljar.directory / "input.txt").write_text("in")
     (belljar.directory / "grown.txt").write_text("in")
     code = "open('changed.txt', 'w').write('new'); open('grown.txt', 'a').write('+')"
-    options = ("--file", "input.txt", "--file", "grown.txt", "--out", "out")
+    options = ("--file", "input.txt", "--file", "grown.txt", "--out", "out", "--overwrite")
     ran = belljar("run", "--packages", "none", *options, "-c", code)
     assert ran.returncode == 0
     texts = {path.name: path.read_text() for path in out.iterdir()}
@@ -340,10 +340,12 @@ os.symlink('/etc/passwd', 'link')
 os.symlink('..', 'up')
 os.mkfifo('pipe')
 """
-    ran = belljar("run", "--packages", "none", "--out", "out", "-c", code)
-    assert ran.returncode == 3
-    assert "out/folder/bad' could not be saved" in ran.stderr
-    assert [(path.name, path.read_text()) for path in elsewhere.iterdir()] == [("file", "mine")]
+    for options in ((), ("--overwrite",)):
+        ran = belljar("run", "--packages", "none", "--out", "out", *options, "-c", code)
+        assert ran.returncode == 3
+        assert "out/folder/bad' could not be saved" in ran.stderr
+        assert [(path.name, path.read_text()) for path in elsewhere.iterdir()] == [("file", "mine")]
+        assert (out / "file").is_symlink() == (not options)
     assert (out / "file").read_text() == "new"
     assert not (out / "file").is_symlink()
     assert {path.name for path in out.iterdir()} == {"file", "folder"}

@@ -492,6 +492,33 @@ def test_nothing_is_saved_to_the_project_before_it_is_approved(tab: Tab, project
     tab.click("dialog button", "Close")
 
 
+def test_what_runs_by_itself_cannot_be_saved_and_names_are_what_they_seem(tab: Tab, project: Path) -> None:
+    (project / "setup.py").write_text("mine\n")
+    code = (
+        "import os\nos.mkdir('.git')\nfor name in ('.git/config', 'setup.py', 'c\\u202evsc.txt'):\n"
+        "    _ = open(name, 'w').write('new\\u202e\\r-mine\\n')"
+    )
+    ask(tab, code, "belljar")
+    answered(tab)
+    tab.see("git runs commands", ".files .warning")
+    tab.click(".files .all button", "Save all to project")
+    tab.see("Nothing is written", "dialog")
+    row = f".proposals {of('.git/config')}"
+    assert tab.text(f"{row} .badge") == "not here"
+    assert tab.run(f"document.querySelector({json.dumps(row + ' input')}).disabled")
+    row = f".proposals {of('setup.py')}"
+    assert tab.text(f"{row} .badge") == "overwrites"
+    assert "Python" in tab.text(f"{row} .warning")
+    assert tab.text(f"{row} .diff").splitlines()[-2:] == ["-mine", r"+new\u202e\r-mine"]
+    assert r"c\u202evsc.txt" in tab.text(".proposals")
+    assert not set(tab.text("dialog") + tab.text(".files")) & {"\u202e", "\r"}
+    tab.click("dialog button", "Save 1 file")
+    tab.see("Saved 1 file", "dialog")
+    tab.click("dialog button", "Close")
+    assert (project / "setup.py").read_text() == "new\u202e\r-mine\n"
+    assert not (project / ".git").exists()
+
+
 def test_a_file_is_saved_under_another_name_but_not_elsewhere(tab: Tab, project: Path) -> None:
     ask(tab, "open('plan.txt', 'w').write('the plan')", "belljar")
     answered(tab)

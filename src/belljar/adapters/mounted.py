@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import tempfile
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from threading import RLock
 from typing import Literal, Self, TypeAlias
 
+from belljar import autorun
 from belljar.errors import WorkspaceError
-from belljar.filesystem import Filesystem, HostFilesystem, HostMount, HostMountPreview, copy_mounts
-from belljar.filesystem.mounts import Found, check_mounts, find_files
+from belljar.filesystem import Filesystem, HostFilesystem, HostMount, HostMountPreview
+from belljar.filesystem.export import Export, Take, may_leave
+from belljar.filesystem.mounts import Found, Stamp, check_mounts, copy_files, find_files, stamp
+from belljar.filesystem.paths import Segments, spelled
 from belljar.prompt import MarkdownSection
 from belljar.prompt.frozen import FrozenDataclass
 from belljar.runtime import SessionProtocol
+
+_log = logging.getLogger(__name__)
 
 Roots: TypeAlias = Sequence[os.PathLike[str] | str]
 
@@ -28,6 +34,16 @@ class WorkspaceProgress:
     step: Literal["copy", "upload"]
     bytes: int
     total: int | None = None
+
+
+@FrozenDataclass()
+class Unsynced:
+    """A file of the workspace that was not brought to its place."""
+
+    path: str
+    why: str
+    kept_at: Path | None = None
+    """Where it is in place of that; None where it was left behind."""
 
 
 @FrozenDataclass()
@@ -52,6 +68,7 @@ class MountedSection(MarkdownSection[WorkspaceParams]):
         allowed_host_roots: Roots,
         sync_on_cleanup: bool,
         sync_to: os.PathLike[str] | str | None,
+        sync_overwrite: bool,
         on_progress: Callable[[WorkspaceProgress], object] | None,
         accepts_overrides: bool,
     ) -> None:
@@ -62,16 +79,21 @@ class MountedSection(MarkdownSection[WorkspaceParams]):
         self._roots = tuple(allowed_host_roots)
         self._sync_on_cleanup = sync_on_cleanup
         self._sync_to = None if sync_to is None else Path(sync_to)
+        self._sync_overwrite = sync_overwrite
         self._on_progress = on_progress
         self._lock = RLock()
         self._temp_dir: Path | None = None
         self._is_copied = False
         self._previews: tuple[HostMountPreview, ...] | None = None
         self._cleaned = False
+        self._brought: dict[Segments, Stamp] = {}
+        """Files of the host as they were when they were first looked at."""
         self.results_dir: Path | None = None
         """Where `sync_on_cleanup` put files; None before, and where there were none."""
         self.synced: tuple[str, ...] = ()
         """Those files, by their paths in the workspace."""
+        self.unsynced: tuple[Unsynced, ...] = ()
+        """Files that did not come to their places; each is logged as well."""
 
     @property
     def temp_dir(self) -> Path:
@@ -123,8 +145,8 @@ class MountedSection(MarkdownSection[WorkspaceParams]):
         """Where the model finds the files."""
 
     @abstractmethod
-    def _download(self, into: Path) -> tuple[str, ...]:
-        """What changed since it was mounted, into a directory of this host."""
+    def _fetch_changed(self, take: Take) -> None:
+        """Hand over what changed since it was mounted."""
 
     def _is_used(self) -> bool:
         """Whether there is anything that could have changed."""
@@ -134,6 +156,9 @@ class MountedSection(MarkdownSection[WorkspaceParams]):
         """What is to be brought in, as it is now."""
         found = find_files(self.mounts, allowed_host_roots=self._roots)
         self._previews = found.previews
+        if self._sync_on_cleanup:
+            for file in found.files:
+                self._brought.setdefault(file.target, file.stamp)
         return found
 
     def _reserved(self) -> Path:
@@ -146,9 +171,7 @@ class MountedSection(MarkdownSection[WorkspaceParams]):
         made = self._reserved()
         count = self._counter("copy") if self._on_progress is not None else None
         try:
-            self._previews = copy_mounts(
-                self.mounts, allowed_host_roots=self._roots, into=HostFilesystem(made), progress=count
-            )
+            copy_files(self._found().files, HostFilesystem(made), progress=count)
         except BaseException:
             shutil.rmtree(made, ignore_errors=True)
             self._temp_dir = None
@@ -159,8 +182,35 @@ class MountedSection(MarkdownSection[WorkspaceParams]):
         into = self._sync_to
         if into is None:
             into = Path(tempfile.mkdtemp(prefix="belljar-results-"))
-        self.synced = self._download(into)
-        if self.synced:
+        export = Export(
+            into,
+            overwrite=self._sync_overwrite,
+            remedy="it is kept beside",
+            may_replace=lambda at, found: self._brought.get(at) == stamp(found),
+        )
+        synced: list[str] = []
+        unsynced: list[Unsynced] = []
+
+        def take(at: Segments, pieces: Iterable[bytes]) -> None:
+            path = spelled(at)
+            if not may_leave(at):
+                unsynced.append(Unsynced(path, autorun.refusal(path) or ""))
+                return
+            placed = export.save(at, pieces, beside=True)
+            if placed.name != at[-1]:
+                unsynced.append(Unsynced(path, "something else is in its place", placed))
+                _log.warning("%r has something else in its place; it is %r now", path, str(placed))
+                return
+            synced.append(path)
+            if why := autorun.warning(path):
+                _log.warning("%r was brought back: %s; read it first", path, why)
+
+        try:
+            self._fetch_changed(take)
+        finally:
+            self.synced = tuple(sorted(synced))
+            self.unsynced = tuple(sorted(unsynced, key=lambda one: one.path))
+        if any(one.kept_at for one in self.unsynced) or self.synced:
             self.results_dir = into
         elif self._sync_to is None:
             into.rmdir()

@@ -7,10 +7,12 @@ import json
 import os
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 from belljar import __version__
 from belljar.cli import chat, config, doctor, keys, models, packages, run, sandbox, serve
 from belljar.errors import BelljarError, CallerError, WorkspaceError
+from belljar.visible import visible_lines
 
 _EXAMPLES = """\
 examples:
@@ -49,12 +51,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if isinstance(error, BrokenPipeError):
             return 141
-        print(f"belljar: error: {error.strerror or error}", file=sys.stderr)
+        print(f"belljar: error: {visible_lines(str(error.strerror or error))}", file=sys.stderr)
         return 3
 
 
+class _Parser(argparse.ArgumentParser):
+    """Names what it was given, which a shell may have taken from the names of files."""
+
+    def error(self, message: str) -> NoReturn:
+        super().error(visible_lines(message))
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="belljar",
         description="A code interpreter for any model, under its owner's control: Python in a kernel's jail.",
         epilog=_EXAMPLES,
@@ -70,7 +79,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _explain(error: BelljarError, *, as_json: bool) -> int:
     """One clear message, never a traceback; 2 where the command was at fault, 3 where the host is."""
-    print(f"belljar: error: {error}", file=sys.stderr)
+    print(f"belljar: error: {visible_lines(str(error))}", file=sys.stderr)
     if as_json:
         print(json.dumps({"output": "error", "code": error.code, "message": str(error)}))
     return 2 if isinstance(error, CallerError | WorkspaceError) else 3

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from belljar import autorun
 from belljar.errors import BelljarError, InvalidRequest, Unreachable
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ examples:
 The provider belljar is a gateway: start one by `belljar serve`. The answer goes to standard output; the code, what it
 prints and the files that it made are shown on standard error. Nothing is saved that you have not agreed to: you are
 shown each file with its size and place, and what would change, and answer yes, no, select 1 3, or rename 1 NAME.
+With --yes you are not asked, and what is there already stays as it is, unless --overwrite is given. What tools run by
+themselves, such as .git, is never saved.
 
 exit codes:
   0    it answered
@@ -65,6 +68,7 @@ def configure(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
     saving = parser.add_mutually_exclusive_group()
     saving.add_argument("--yes", action="store_true", help="save without asking")
     saving.add_argument("--no-save", action="store_true", help="save nothing and ask nothing")
+    parser.add_argument("--overwrite", action="store_true", help="with --yes: files that are there give way")
     parser.add_argument("--json", action="store_true", help="one JSON object a line; saves only with --yes")
     parser.set_defaults(main=main)
 
@@ -93,7 +97,6 @@ def main(args: argparse.Namespace) -> int:
 
 def _ask(client: BaseClient, message: str, paths: Sequence[str], teller: Teller) -> CodeExecutionResponse:
     from belljar.cli.live import Watched
-    from belljar.cli.terminal import plain
     from belljar.files import CodeExecutionArgs, FailedUpload, files_api_of, run_code_execution, why_no_files_api
     from belljar.files.results import CodeExecutionOutputFile, is_numbered
     from belljar.providers import ClientError
@@ -109,7 +112,7 @@ def _ask(client: BaseClient, message: str, paths: Sequence[str], teller: Teller)
 
     def tell(text: str, data: Any) -> None:
         if isinstance(data, FailedUpload) or (isinstance(data, CodeExecutionOutputFile) and is_numbered(data)):
-            teller.note(f"belljar: {plain(text)}")
+            teller.note(f"belljar: {text}")
 
     try:
         return run_code_execution(
@@ -130,15 +133,17 @@ def _ask(client: BaseClient, message: str, paths: Sequence[str], teller: Teller)
 
 def _save(answered: CodeExecutionResponse, teller: Teller, args: argparse.Namespace) -> bool:
     """Save what may be saved; whether all went well."""
-    from belljar.cli.terminal import plain
-    from belljar.files import approval, zipped
+    from belljar.files import approval
     from belljar.files.project import Project
 
     files: Sequence[CodeExecutionOutputFile] = answered.output_files
     if not files:
         return True
     place = args.out or Path()
-    files = [zipped(files, args.zip)] if args.zip else _named(files, place)
+    well = not args.zip or not any(autorun.refusal(one.filename) for one in files)
+    files = _packed(files, args.zip, teller) if args.zip else _named(files, place)
+    if not files:
+        return well
     try:
         place.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -147,21 +152,36 @@ def _save(answered: CodeExecutionResponse, teller: Teller, args: argparse.Namesp
     proposals = approval.propose(files, project)
     chosen = _decider(args, project, teller)(proposals)
     approval.check(proposals, chosen, project)
-    well = True
     for number, one in enumerate(proposals, 1):
         path = None
         try:
             if number in chosen.chosen:
                 saved = approval.save_one(one, chosen.chosen[number], project)
                 path = str(saved.path)
-                teller.note(f"{'overwrote' if saved.overwrote else 'saved'} {plain(path)}")
+                teller.note(f"{'overwrote' if saved.overwrote else 'saved'} {path}")
+                if args.yes and one.warning:
+                    teller.note(f"belljar: warning: {one.destination}: {one.warning}; read it first")
             elif args.yes:
-                raise InvalidRequest(str(one.refused))
+                there = f"{one.destination!r} is there already and differs; to overwrite it: --overwrite"
+                raise InvalidRequest(one.refused or there)
         except (BelljarError, OSError) as error:
             teller.note(f"belljar: error: {error}")
             well = False
         teller.file(one.file, path)
     return well
+
+
+def _packed(files: Sequence[CodeExecutionOutputFile], name: str, teller: Teller) -> Sequence[CodeExecutionOutputFile]:
+    """One archive of all that may leave; of the rest you are told."""
+    from belljar.files import zipped
+
+    kept: list[CodeExecutionOutputFile] = []
+    for one in files:
+        if why := autorun.refusal(one.filename):
+            teller.note(f"belljar: error: {one.filename!r} is left out of {name}: {why}")
+        else:
+            kept.append(one)
+    return [zipped(kept, name)] if kept else []
 
 
 def _named(files: Sequence[CodeExecutionOutputFile], place: Path) -> list[CodeExecutionOutputFile]:
@@ -185,16 +205,16 @@ def _named(files: Sequence[CodeExecutionOutputFile], place: Path) -> list[CodeEx
 def _decider(args: argparse.Namespace, project: Project, teller: Teller) -> Ask:
     """Who decides: the option, the person at the terminal, or nobody."""
     from belljar.cli import consent
-    from belljar.cli.terminal import plain
     from belljar.files.approval import Approval, listing
 
     if args.yes:
-        return Approval.yes
+        return Approval.yes if args.overwrite else lambda proposals: Approval.unasked(proposals, project)
     if not args.no_save and not args.json and args.message != "-" and sys.stdin.isatty():
+        teller.fresh()
         return consent.asking(project, sys.stdin, sys.stderr)
 
     def nobody(proposals: Sequence[Any]) -> Approval:
-        teller.note(plain(listing(proposals)))
+        teller.note(listing(proposals))
         if not args.no_save:
             teller.note("belljar: nothing is saved without your word; to save: --yes")
         return Approval.no()

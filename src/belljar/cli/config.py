@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from belljar.cli import given
 from belljar.config import Settings, Shown, config_file
 from belljar.errors import BadSettings
+from belljar.visible import visible, visible_lines
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
@@ -56,7 +57,7 @@ def main(args: argparse.Namespace) -> int:
     else:
         _print_table(settings)
     if problem:
-        print(f"belljar: error: {problem}", file=sys.stderr)
+        print(f"belljar: error: {visible_lines(problem)}", file=sys.stderr)
     return 3 if problem else 0
 
 
@@ -73,7 +74,7 @@ def _print_table(settings: Settings) -> None:
     rows = [row for one in settings.shown() for row in _rows(one)]
     names, values = max(len(row[0]) for row in rows), max(len(row[1]) for row in rows if len(row[1]) <= 40)
     for name, value, origin in rows:
-        print(f"{name:<{names}}  {value:<{values}}  {origin}")
+        print(visible(f"{name:<{names}}  {value:<{values}}  {origin}"))
 
 
 def _rows(one: Shown) -> Iterator[tuple[str, str, str]]:

@@ -1,11 +1,11 @@
-"""Asking a person at the terminal what may be saved: the list, the differences, one question."""
+"""Asking a person at the terminal what may be saved: the differences, the list, one question."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TextIO
 
-from belljar.cli.terminal import plain
+from belljar.cli.terminal import forget_typed, laid_out, shortened, width
 from belljar.errors import InvalidRequest
 from belljar.files.approval import (
     QUESTION,
@@ -21,12 +21,15 @@ from belljar.files.project import Project
 
 _LINES = 40
 """Of a difference that are shown."""
+_INDENT = "    "
 
 
 def asking(project: Project, answers: TextIO, paper: TextIO) -> Ask:
     """Asks until there is an answer. The end of the input means no."""
 
     def ask(proposals: Sequence[Proposal]) -> Approval:
+        # What was typed before cannot be an answer: what asked for it was not us.
+        forget_typed(answers)
         _show(proposals, paper)
         while True:
             line = _question(f"{QUESTION} ", answers, paper)
@@ -41,16 +44,29 @@ def asking(project: Project, answers: TextIO, paper: TextIO) -> Ask:
                 else:
                     return read_answer(line, proposals)
             except InvalidRequest as error:
-                _say(str(error), paper)
+                _say(laid_out(str(error), width(paper)), paper)
 
     return ask
 
 
 def _show(proposals: Sequence[Proposal], paper: TextIO) -> None:
-    _say(plain(listing(proposals)), paper)
-    for one in proposals:
+    """The list comes last, right above the question, where no difference can push it out of sight."""
+    columns = width(paper)
+    for number, one in enumerate(proposals, 1):
         if one.diff:
-            _say(plain(_short(one.diff)), paper)
+            _say(_difference(number, one, columns), paper)
+    _say(laid_out(listing(proposals), columns), paper)
+
+
+def _difference(number: int, one: Proposal, columns: int) -> Iterator[str]:
+    """Under our own heading, each line in one of the screen, behind a margin that none of them can leave."""
+    assert one.diff is not None
+    lines = one.diff.removesuffix("\n").split("\n")
+    yield from laid_out(f"  {number}. {one.state}: {one.destination}", columns)
+    for line in lines[:_LINES]:
+        yield _INDENT + shortened(line, columns - len(_INDENT))
+    if len(lines) > _LINES:
+        yield from laid_out(f"{_INDENT}… and {len(lines) - _LINES} lines more of {one.destination}", columns)
 
 
 def _question(text: str, answers: TextIO, paper: TextIO) -> str | None:
@@ -59,11 +75,6 @@ def _question(text: str, answers: TextIO, paper: TextIO) -> str | None:
     return answers.readline() or None
 
 
-def _short(diff: str) -> str:
-    lines = diff.splitlines()
-    more = len(lines) - _LINES
-    return "\n".join([*lines[:_LINES], *([f"… and {more} lines more"] if more > 0 else [])])
-
-
-def _say(text: str, paper: TextIO) -> None:
-    paper.write(text + "\n")
+def _say(lines: Iterator[str], paper: TextIO) -> None:
+    for line in lines:
+        paper.write(line + "\n")

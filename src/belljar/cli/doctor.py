@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from belljar.config import Settings
 from belljar.errors import BelljarError
+from belljar.visible import visible, visible_lines
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
@@ -126,7 +127,7 @@ def _print_checks(report: Report) -> None:
     width = max(len(check.name) for check in report.checks)
     for check in report.checks:
         mark = "ok     " if check.ok else "MISSING" if check.needed else "absent "
-        print(f"{mark}  {check.name:<{width}}  {check.detail}")
+        print(f"{mark}  {check.name:<{width}}  {visible(check.detail)}")
         for line in check.remedy.splitlines() if not check.ok else ():
             print(f"{'':9}{'':{width}}    {line}")
     if report.rungs and report.level == "full":
@@ -147,7 +148,7 @@ def _print_verdict(report: Report, proof: dict[str, Any]) -> None:
         if proof["data_ms"] is not None:
             print(f"The data stack loads and draws: {proof['data_ms']:g} ms from its start to its end.")
     elif report.level == "full":
-        print(f"The jail does not run here, though nothing seems to be missing: {proof['error']}")
+        print(f"The jail does not run here, though nothing seems to be missing: {visible_lines(proof['error'])}")
     else:
         names = ", ".join(check.name for check in report.causes)
         print(f"Refused: this host cannot confine code. Missing: {names}. There is no weaker mode to fall back to.")
@@ -169,7 +170,7 @@ def _attack(as_json: bool) -> int:
                 print(json.dumps({**line, "detail": verdict.detail}), flush=True)
             else:
                 mark = "held  " if verdict.held else "BROKEN"
-                print(f"{mark}  {verdict.attack.name}: {verdict.attack.goal}; {verdict.detail}", flush=True)
+                print(f"{mark}  {verdict.attack.name}: {verdict.attack.goal}; {visible(verdict.detail)}", flush=True)
     finally:
         source.shut()
     if as_json:

@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from belljar.visible import visible
+
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
 
@@ -59,7 +61,7 @@ def main(args: argparse.Namespace) -> int:
     for one in sorted(found, key=lambda one: not one.usable):
         more = f" and {len(one.models) - _SHOWN} more" if len(one.models) > _SHOWN else ""
         told = ", ".join(one.models[:_SHOWN]) + more if one.usable else one.why
-        print(f"{'✓' if one.usable else '✗'} {one.provider:<{width}}  {told}")
+        print(f"{'✓' if one.usable else '✗'} {one.provider:<{width}}  {visible(told)}")  # names are the server's
     return 0
 
 

@@ -9,14 +9,18 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from belljar import autorun
 from belljar.cli.terminal import Screen
-from belljar.errors import BelljarError, CallerError
+from belljar.errors import BelljarError, WorkspaceError
 from belljar.sandbox import explain
 from belljar.sandbox.base import MIB
 from belljar.sandbox.local.files import Files
 from belljar.sandbox.outputs import Display, Exit, FileChanged, Output, Result, Stderr, Stdout
+
+if TYPE_CHECKING:
+    from belljar.filesystem.export import Export
 
 _PICTURES = {"image/png": "png", "image/jpeg": "jpg", "image/svg+xml": "svg", "image/gif": "gif", "image/webp": "webp"}
 
@@ -24,9 +28,10 @@ _PICTURES = {"image/png": "png", "image/jpeg": "jpg", "image/svg+xml": "svg", "i
 class Reporter:
     """Shows outputs as they come, and at the end what there is to take home."""
 
-    def __init__(self, files: Files, *, out: Path | None, script: str | None, as_json: bool) -> None:
+    def __init__(self, files: Files, *, out: Path | None, overwrite: bool, script: str | None, as_json: bool) -> None:
         self._files = files
         self._out = out
+        self._overwrite = overwrite
         self._script = script
         self._json = as_json
         self._stdout, self._stderr = Screen(sys.stdout), Screen(sys.stderr)
@@ -69,7 +74,8 @@ class Reporter:
             self._line({**as_data(end), "exit_code": status})
             return status
         if end.error is not None and end.error.type != "SystemExit":
-            self._note(named(end.error.traceback, self._script).rstrip("\n"))
+            self._fresh_line()
+            self._stderr.write(named(end.error.traceback, self._script).rstrip("\n") + "\n")
         if note := _note(end):
             self._note(f"belljar: {note}")
         self._tell_files(saved)
@@ -83,16 +89,22 @@ class Reporter:
             self._column = len(text) - text.rfind("\n") - 1
 
     def _note(self, text: str) -> None:
-        if self._column and sys.stderr.isatty():
+        self._fresh_line()
+        self._stderr.say(text)
+
+    def _fresh_line(self) -> None:
+        if (self._column or self._stderr.within) and sys.stderr.isatty():
             self._stderr.write("\n")
             self._column = 0
-        self._stderr.write(text + "\n")
+        self._stdout.settle()
 
     def _tell_files(self, saved: Mapping[str, str | None]) -> None:
         if self._out is not None:
             for name, path in saved.items():
                 if path is not None:
-                    self._note(f"saved {path}" if "\n" not in path else f"saved {name!r}")
+                    self._note(f"saved {_shown(path)}")
+                    if why := autorun.warning(name):
+                        self._note(f"belljar: warning: {_shown(name)}: {why}; read it first")
             return
         if self._changed:
             made = ", ".join(f"{_shown(change.name)} ({explain.size(change.size)})" for change in self._changed)
@@ -110,25 +122,22 @@ class Reporter:
     # -- files --------------------------------------------------------------------------------------------------
 
     def _save(self) -> Iterator[tuple[str, str | None]]:
-        """Copy files and figures to --out, never along a link there. Name -> path, or None where that failed."""
-        assert self._out is not None
-        # The same walk that keeps the workspace from tricking us keeps a link in --out from doing so.
-        directory = os.open(self._out, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-        target = Files(directory, owner=None, quota=0)
-        try:
-            for change in self._changed:
-                yield change.name, self._copy(target, change.name)
-            taken = {change.name for change in self._changed}
-            number = 0
-            for extension, data in self._pictures:
-                number += 1
-                while (name := f"figure-{number}.{extension}") in taken:
-                    number += 1
-                yield name, self._keep(target, name, iter([data]))
-        finally:
-            os.close(directory)
+        """Copy files and figures to --out. Name -> path, or None where that failed or was refused."""
+        from belljar.filesystem.export import Export
 
-    def _copy(self, target: Files, name: str) -> str | None:
+        assert self._out is not None
+        target = Export(self._out, overwrite=self._overwrite, remedy="to overwrite it: --overwrite")
+        for change in self._changed:
+            yield change.name, self._copy(target, change.name)
+        taken = {change.name for change in self._changed}
+        number = 0
+        for extension, data in self._pictures:
+            number += 1
+            while (name := f"figure-{number}.{extension}") in taken:
+                number += 1
+            yield name, self._keep(target, name, iter([data]))
+
+    def _copy(self, target: Export, name: str) -> str | None:
         try:
             with self._files.open(name) as source:
                 return self._keep(target, name, iter(lambda: source.read(MIB), b""))
@@ -136,16 +145,16 @@ class Reporter:
             self._note(f"belljar: error: {name!r} could not be read: {error}")
             return None
 
-    def _keep(self, target: Files, name: str, chunks: Iterator[bytes]) -> str | None:
+    def _keep(self, target: Export, name: str, chunks: Iterator[bytes]) -> str | None:
         assert self._out is not None
         path = os.path.join(self._out, name)
         try:
-            target.write(name, chunks)
-        except (BelljarError, OSError) as error:
-            cause = error.__cause__ if isinstance(error, BelljarError) else error
-            why = cause.strerror if isinstance(cause, OSError) else str(error)
-            hint = "; something else is in its place" if isinstance(error, CallerError) else ""
-            self._note(f"belljar: error: {path!r} could not be saved: {why}{hint}")
+            target.save(tuple(name.split("/")), chunks)
+        except WorkspaceError as error:
+            self._note(f"belljar: error: {path!r} could not be saved: {error}")
+            return None
+        except OSError as error:
+            self._note(f"belljar: error: {path!r} could not be saved: {error.strerror}")
             return None
         return path
 

@@ -35,7 +35,8 @@ examples:
   belljar run plot.py --json > outputs.jsonl
 
 Files given by --file are in the working directory, /mnt/data. Files that the code makes there are copied to --out,
-and figures are saved there as figure-1.png and so on. There is no network inside.
+and figures are saved there as figure-1.png and so on. What is in --out already stays as it is, unless --overwrite is
+given; what tools run by themselves, such as .git, is never copied. There is no network inside.
 
 exit codes:
   0    it ran to its end            124  the time was over
@@ -66,6 +67,7 @@ def configure(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
         help="put a file into the working directory, under its own name or NAME; may be repeated",
     )
     parser.add_argument("--out", type=Path, metavar="DIR", help="copy the files it makes there; made if missing")
+    parser.add_argument("--overwrite", action="store_true", help="let them take the place of files that are in --out")
     parser.add_argument("--timeout", metavar="S", help="seconds it may run, or none (60)")
     parser.add_argument("--memory", metavar="SIZE", help="memory it may use, such as 512m or 4g (1g)")
     parser.add_argument("--disk", metavar="SIZE", help="room for files in the working directory (half the memory)")
@@ -120,7 +122,8 @@ def main(args: argparse.Namespace) -> int:
         with box:
             for name, file in inputs:
                 box.files.write(name, file)
-            return _run(box, code, Reporter(box.files, out=args.out, script=script, as_json=args.json))
+            told = Reporter(box.files, out=args.out, overwrite=args.overwrite, script=script, as_json=args.json)
+            return _run(box, code, told)
 
 
 def _run(box: Sandbox, code: str, reporter: Reporter) -> int:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal, cast
 
 from belljar import __version__
 from belljar.cli import given
+from belljar.visible import visible
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
@@ -131,7 +132,7 @@ def _announce(started: Started, *, as_json: bool) -> None:
     rows += [("isolation", started.isolation), ("keys", keys), ("data", started.state_dir)]
     print(f"belljar {__version__}\n")
     for name, text in rows:
-        print(f"  {name:<10} {text}")
+        print(f"  {name:<10} {visible(text)}")  # names of models are the servers'
     print("\nCtrl-C stops it.", flush=True)
 
 

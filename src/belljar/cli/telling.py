@@ -67,9 +67,15 @@ class Teller:
     def note(self, text: str) -> None:
         """A line of our own."""
         if not self._json:
-            self._under("")
-            self._fresh()
-            self._err.write(text + "\n")
+            self.fresh()
+            self._err.say(text)
+
+    def fresh(self) -> None:
+        """What comes next is ours: on a line of its own, in no colour, and with nothing below."""
+        self._under("")
+        self._fresh()
+        self._out.settle()
+        self._err.settle()
 
     def answered(self) -> None:
         """The model has said all."""
@@ -121,7 +127,8 @@ class Teller:
         if head == self._head:
             return
         self._fresh()
-        self._err.write(f"── {head} ──\n" if head else "──\n")
+        self._out.settle()
+        self._err.say(f"── {head} ──" if head else "──")
         self._head = head
 
     def _fresh(self) -> None:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import difflib
+import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self, TypeAlias
 
+from belljar import autorun
 from belljar.errors import InvalidRequest, WorkspaceSecurityError
 from belljar.files.limits import shown
 from belljar.files.project import Project, State
 from belljar.files.results import CodeExecutionOutputFile, FileDownloadResult, as_json
 from belljar.providers.names import free_name
+from belljar.visible import visible
 
 _DIFFED = 256 << 10
 """Larger files are not compared line by line."""
@@ -35,8 +38,10 @@ class Proposal:
     """Whether it is new there or overwrites; None where it may not be saved under this name."""
     refused: str | None = None
     """Why not."""
+    warning: str | None = None
+    """What tools may do with a file of this name, unasked."""
     diff: str | None = None
-    """What would change, for text that overwrites text."""
+    """What would change, for text that overwrites text; controls in it are written out."""
     file: CodeExecutionOutputFile = field(repr=False, compare=False, metadata={"hidden": True})
     content: bytes | None = field(default=None, repr=False, compare=False, metadata={"hidden": True})
     """What the diff was made of, and is saved then: not what the vendor may say later."""
@@ -52,6 +57,12 @@ class Approval:
     def yes(cls, proposals: Sequence[Proposal]) -> Self:
         """All that may be saved."""
         return cls({n: one.destination for n, one in enumerate(proposals, 1) if one.state is not None})
+
+    @classmethod
+    def unasked(cls, proposals: Sequence[Proposal], project: Project) -> Self:
+        """All that may be saved and takes nothing's place; what is there with the same content may be written again."""
+        chosen = cls.yes(proposals).chosen
+        return cls({n: to for n, to in chosen.items() if _takes_no_place(proposals[n - 1], project)})
 
     @classmethod
     def no(cls) -> Self:
@@ -133,11 +144,13 @@ def save_output_files(files: Iterable[CodeExecutionOutputFile], root: str | Path
 
 
 def listing(proposals: Sequence[Proposal]) -> str:
-    """The list above the question, a line each."""
+    """The list above the question, a line each, and one more for a warning. Controls in names are written out."""
     lines = ["Code execution generated output files:"]
     for n, one in enumerate(proposals, 1):
         told = one.refused or f"{one.state}: {one.destination}"
-        lines.append(f"  {n}. {one.name} ({shown(one.size)}, {one.mime_type or 'unknown type'}) - {told}")
+        lines.append(visible(f"  {n}. {one.name} ({shown(one.size)}, {one.mime_type or 'unknown type'}) - {told}"))
+        if one.warning:
+            lines.append(f"     warning: {one.warning}; read it first")
     return "\n".join(lines)
 
 
@@ -174,8 +187,11 @@ def read_answer(text: str, proposals: Sequence[Proposal]) -> Approval:
 
 
 def proposals_as_json(proposals: Sequence[Proposal]) -> list[dict[str, Any]]:
-    """What a page shows; `number` is what it answers with."""
-    return [{"number": n, **as_json(one)} for n, one in enumerate(proposals, 1)]
+    """What a page shows; `number` is what it answers with. Controls in names are written out."""
+    return [
+        {"number": n, **as_json(one), "name": visible(one.name), "destination": visible(one.destination)}
+        for n, one in enumerate(proposals, 1)
+    ]
 
 
 def approval_from_json(data: object, proposals: Sequence[Proposal]) -> Approval:
@@ -214,6 +230,7 @@ def _proposal(file: CodeExecutionOutputFile, destination: str, project: Project)
         destination=destination,
         state=state,
         refused=refused,
+        warning=None if state is None else autorun.warning(destination),
         diff=diff,
         file=file,
         content=content,
@@ -233,7 +250,23 @@ def _compared(file: CodeExecutionOutputFile, project: Project, destination: str)
     if before is None or after is None:
         return None, new
     lines = difflib.unified_diff(before, after, f"a/{destination}", f"b/{destination}")
-    return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines), new
+    return "".join(map(_diffed, lines)), new
+
+
+def _diffed(line: str) -> str:
+    ending = "\n" if line.endswith("\n") else "\n\\ No newline at end of file\n"
+    return visible(line.removesuffix("\n")) + ending
+
+
+def _takes_no_place(proposal: Proposal, project: Project) -> bool:
+    if proposal.state == "new":
+        return True
+    with project.open_file(proposal.destination) as there:
+        if os.fstat(there.fileno()).st_size != proposal.size:
+            return False
+        # Not closed here: an archive of ours is fetched once, and is to be saved after this.
+        pieces = [proposal.content] if proposal.content is not None else proposal.file.download().chunks()
+        return all(piece == there.read(len(piece)) for piece in pieces)
 
 
 def _small(fetched: FileDownloadResult) -> bytes | None:
@@ -245,7 +278,8 @@ def _text(data: bytes) -> list[str] | None:
         text = data.decode()
     except UnicodeDecodeError:
         return None
-    return None if "\0" in text else text.splitlines(keepends=True)
+    # Only at \n: at what else splitlines() takes for an end, a line would go on without its mark.
+    return None if "\0" in text else re.findall("[^\n]*\n|[^\n]+", text)
 
 
 def _numbered(proposals: Sequence[Proposal], number: int) -> Proposal:

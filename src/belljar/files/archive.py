@@ -7,16 +7,23 @@ import zipfile
 from collections.abc import Iterable
 
 from belljar.files.results import CodeExecutionOutputFile, FileDownloadResult, spool
+from belljar.filesystem.export import may_leave
+from belljar.filesystem.paths import segments_of
 from belljar.providers.names import below, free_name
 
 
 def zipped(files: Iterable[CodeExecutionOutputFile], name: str = "outputs.zip") -> CodeExecutionOutputFile:
-    """Fetch the files, piece by piece, into one archive. Inside, each has its own path, which leads nowhere else."""
+    """Fetch the files, piece by piece, into one archive. Inside, each has its own path, which leads nowhere else.
+
+    Those that run by themselves where they are unpacked, such as `.git`, are left out and logged.
+    """
     target = spool()
     taken: set[str] = set()
     now = time.localtime()[:6]
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
         for file in files:
+            if not may_leave(segments_of(below(file.filename))):
+                continue
             inside = free_name(below(file.filename), taken)
             taken.add(inside)
             about = zipfile.ZipInfo(inside, now)

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Literal, TypeAlias
 
+from belljar import autorun
 from belljar.errors import WorkspaceSecurityError
+from belljar.visible import visible
 
 State: TypeAlias = Literal["new", "overwrites"]
 
@@ -166,12 +168,12 @@ def parts(destination: str) -> list[str]:
         why = "it is not a path below the project"
     elif any(name in ("", ".", "..") for name in names):
         why = "it leads out of the project, or astray in it"
-    elif not destination.isprintable():
+    elif destination != visible(destination):
         why = "it has characters that cannot be shown"
     elif any(len(os.fsencode(name)) > _LONGEST for name in names):
         why = "a name in it is too long"
-    elif ".git" in (name.lower() for name in names):
-        why = "what is in .git runs by itself"
+    else:
+        why = autorun.refusal(destination)
     if why:
         raise WorkspaceSecurityError(f"{destination!r}: {why}; choose another name")
     return names

@@ -11,9 +11,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import BinaryIO, Final, Protocol, runtime_checkable
 
+from belljar.filesystem.export import OVERWRITE, Export, may_leave
 from belljar.filesystem.globs import matches
 from belljar.filesystem.paths import Segments, segments_of, spelled
-from belljar.filesystem.rooted import Root
 
 READ_ENTIRE_FILE: Final = -1
 
@@ -164,12 +164,15 @@ class Filesystem(Protocol):
                 found.append(match)
         return found
 
-    def download_all(self, dest: Path) -> None:
-        """Copy every file into a directory of the host, which is made if need be."""
-        dest.mkdir(parents=True, exist_ok=True)
-        target = Root(dest)
-        for file in walk(self):
-            target.write(file, self.read(spelled(file)))
+    def download_all(self, dest: Path, *, overwrite: bool = False) -> None:
+        """Copy every file into a directory of the host, which is made if need be.
+
+        Files that tools run by themselves, such as `.git`, are left out and logged. What is there already and differs
+        stays, with a WorkspaceConflictError, unless told to `overwrite`.
+        """
+        export = Export(dest, overwrite=overwrite, remedy=OVERWRITE)
+        for file in filter(may_leave, walk(self)):
+            export.save(file, [self.read(spelled(file))])
 
 
 def walk(filesystem: Filesystem, base: Segments = ()) -> Iterator[Segments]:

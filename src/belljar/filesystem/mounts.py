@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple, TypeAlias
 
 from belljar.errors import WorkspaceBudgetExceededError, WorkspaceError, WorkspaceSecurityError
 from belljar.filesystem.base import Filesystem, walk
@@ -54,12 +54,21 @@ class HostMountPreview:
     bytes_copied: int
 
 
+Stamp: TypeAlias = tuple[int, int, int, int]
+"""Differs between two files, and whenever the bytes of one may."""
+
+
+def stamp(found: os.stat_result) -> Stamp:
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+
 class HostFile(NamedTuple):
-    """A file that a mount brings in: where it goes, where it lies, and how many bytes of it."""
+    """A file that a mount brings in: where it goes, where it lies, how many bytes of it, and as it was then."""
 
     target: Segments
     path: str
     size: int
+    stamp: Stamp
 
 
 class Found(NamedTuple):
@@ -80,17 +89,22 @@ def copy_mounts(
     """
     taken = set(walk(into)) if mounts else set()
     found = find_files(mounts, allowed_host_roots=allowed_host_roots, taken=taken)
+    copy_files(found.files, into, progress=progress)
+    return found.previews
+
+
+def copy_files(files: Sequence[HostFile], into: Filesystem, *, progress: Callable[[int], object] | None = None) -> None:
+    """Copy what was found."""
     opener = Opener()
 
-    def files() -> Iterator[tuple[str, BinaryIO, int]]:
-        for target, path, size in found.files:
-            with opener.open(path) as stream:
-                yield spelled(target), stream, size
+    def opened() -> Iterator[tuple[str, BinaryIO, int]]:
+        for file in files:
+            with opener.open(file.path) as stream:
+                yield spelled(file.target), stream, file.size
             if progress is not None:
-                progress(size)
+                progress(file.size)
 
-    into.copy_in(files())
-    return found.previews
+    into.copy_in(opened())
 
 
 def find_files(
@@ -126,19 +140,19 @@ def _found(mount: HostMount, roots: tuple[Path, ...], taken: set[Segments], file
     target = (source.name,) if mount.mount_path is None else segments_of(mount.mount_path)
     entries: list[str] = []
     total = 0
-    for relative, path, size in _chosen(mount, source, roots):
+    for relative, path, found in _chosen(mount, source, roots):
         to = (*target, *relative) if is_directory else target
         if to in taken:
             raise WorkspaceError(
                 f"{mount.host_path}: {spelled(to)} is there already; give the mount another mount_path"
             )
-        total += size
+        total += found.st_size
         if mount.max_bytes is not None and total > mount.max_bytes:
             raise WorkspaceBudgetExceededError(
                 f"{mount.host_path}: holds more than max_bytes={mount.max_bytes}, reached at {spelled(relative)}"
             )
         taken.add(to)
-        files.append(HostFile(to, path, size))
+        files.append(HostFile(to, path, found.st_size, stamp(found)))
         if len(entries) < _SHOWN:
             entries.append(spelled(relative))
     return HostMountPreview(mount.host_path, source, spelled(target), tuple(entries), is_directory, bytes_copied=total)
@@ -159,9 +173,9 @@ def _inside(path: Path, roots: tuple[Path, ...]) -> Path:
     return resolved
 
 
-def _chosen(mount: HostMount, source: Path, roots: tuple[Path, ...]) -> Iterator[tuple[Segments, str, int]]:
+def _chosen(mount: HostMount, source: Path, roots: tuple[Path, ...]) -> Iterator[tuple[Segments, str, os.stat_result]]:
     if not source.is_dir():
-        yield (source.name,), str(source), source.stat().st_size
+        yield (source.name,), str(source), source.stat()
         return
     pending: list[tuple[Segments, str, frozenset[str]]] = [((), str(source), frozenset({str(source)}))]
     while pending:
@@ -178,7 +192,7 @@ def _chosen(mount: HostMount, source: Path, roots: tuple[Path, ...]) -> Iterator
                 if path not in above:  # a link to a directory it lies in would never end
                     pending.append((relative, path, above | {path}))
             elif entry.is_file() and _wanted(mount, relative):
-                yield relative, path, entry.stat().st_size
+                yield relative, path, entry.stat()
 
 
 def _wanted(mount: HostMount, path: Segments) -> bool:

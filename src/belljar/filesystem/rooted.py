@@ -8,7 +8,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import BinaryIO
@@ -100,13 +100,6 @@ class Root:
             if not append:  # and not O_TRUNC, which would empty what is then refused
                 os.ftruncate(opened, 0)
             _put(opened, content)
-
-    def receive(self, segments: Segments, chunks: Iterable[bytes]) -> None:
-        """As `write`, piece by piece."""
-        with self.file(segments, os.O_WRONLY | os.O_CREAT) as opened:
-            os.ftruncate(opened, 0)
-            for chunk in chunks:
-                _put(opened, chunk)
 
     def mkdir(self, segments: Segments) -> None:
         with self.directory(segments, create=True):

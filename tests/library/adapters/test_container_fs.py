@@ -20,6 +20,7 @@ from belljar.adapters.openai.config import ContainerConfig
 from belljar.adapters.openai.container_files import ContainerFiles
 from belljar.adapters.openai.container_fs import ContainerFilesystem
 from belljar.errors import BelljarError, ContainerExpiredError, Declined, Unreachable, WorkspaceSecurityError
+from belljar.filesystem.paths import Segments
 
 SMALL = ContainerConfig(memory_limit="1g")
 
@@ -156,22 +157,22 @@ def test_a_container_that_cannot_be_filled_is_not_left_behind(client: OpenAI, tm
     assert (files.container_id, ids(client)) == (None, before)
 
 
-def test_what_code_writes_is_read_and_wins(server: Server, client: OpenAI, tarball: Path, tmp_path: Path) -> None:
+def test_what_code_writes_is_read_and_wins(server: Server, client: OpenAI, tarball: Path) -> None:
     files = made(client, local_root=tarball.parent / "tree")
     server.code_writes(files.ensure_container(), "d/out.txt", b"made")
     server.code_writes(files.ensure_container(), "a", b"NEW")
     assert files.read("d/out.txt") == b"made"
-    assert files.download_changed(tmp_path / "dest") == ("a", "d/out.txt")
-    assert (tmp_path / "dest/d/out.txt").read_bytes() == b"made"
-    assert not (tmp_path / "dest/d/b").exists()
+    changed: dict[Segments, bytes] = {}
+    files.fetch_changed(lambda at, pieces: changed.update({at: b"".join(pieces)}))
+    assert changed == {("a",): b"NEW", ("d", "out.txt"): b"made"}
     assert files.read("a") == b"NEW"
 
 
-def test_nothing_that_is_new_can_come_from_another_container(client: OpenAI, tarball: Path, tmp_path: Path) -> None:
+def test_nothing_that_is_new_can_come_from_another_container(client: OpenAI, tarball: Path) -> None:
     files = made(client, tarball_path=tarball)
     client.containers.delete(files.ensure_container())
     with pytest.raises(ContainerExpiredError, match="what it held is lost"):
-        files.download_changed(tmp_path / "dest")
+        files.fetch_changed(lambda at, pieces: None)
 
 
 def test_mode_auto_goes_on_with_the_container_of_earlier_turns(client: OpenAI, tarball: Path) -> None:

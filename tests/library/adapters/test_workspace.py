@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -353,3 +356,85 @@ def test_on_this_host_the_files_are_in_the_directory(repo: Path, tmp_path: Path)
     assert made.synced == ("new/x", "project/main.py")
     assert sorted(p.name for p in (tmp_path / "back").rglob("*") if p.is_file()) == ["main.py", "x"]
     assert (repo / "main.py").read_bytes() == b"1234"
+
+
+# -- what may come home ----------------------------------------------------------------------------------------------
+
+Syncing = Callable[..., tuple[Any, Callable[[str, bytes], None]]]
+"""Makes a workspace whose changes are brought back, and a way for code to write in it."""
+
+
+@pytest.fixture(params=["container", "host"])
+def syncing(request: pytest.FixtureRequest, repo: Path) -> Iterator[Syncing]:
+    with ExitStack() as stack:
+
+        def make(to: Path, **options: Any) -> tuple[Any, Callable[[str, bytes], None]]:
+            options |= {"sync_on_cleanup": True, "sync_to": to, "allowed_host_roots": (repo.parent,)}
+            mounts = (HostMount(str(repo), ".", exclude_glob=(".git/*",)),)
+            if request.param == "host":
+                here = ClaudeAgentWorkspaceSection(session=Session(), mounts=mounts, **options)
+                return here, here.filesystem.write
+            server = stack.enter_context(FlatContainers())
+            made = OpenAIContainerWorkspaceSection(session=Session(), mounts=mounts, **options)
+            made.bind(stack.enter_context(server.client()))
+            id = made.filesystem.ensure_container()
+            return made, lambda path, content: server.write(id, path.replace("/", "%2F"), content)
+
+        yield make
+
+
+def test_what_runs_by_itself_does_not_come_home(
+    syncing: Syncing, repo: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    shutil.rmtree(repo / ".git")
+    subprocess.run(["git", "init", str(repo)], check=True, capture_output=True)
+    before = (repo / ".git/config").read_bytes()
+    made, write = syncing(repo)
+    mark = tmp_path / "ran"
+    evil = before + f"\tfsmonitor = \"touch '{mark}'\"\n".encode()
+    for path in (".git/config", ".GIT/config", "sub/git~1/config", "HEAD"):
+        write(path, evil)
+    write("Makefile", b"all:\n")
+    made.cleanup()
+    subprocess.run(["git", "status"], cwd=repo, capture_output=True, check=False)
+    assert not mark.exists()
+    assert (repo / ".git/config").read_bytes() == before
+    assert made.synced == ("Makefile",)
+    assert [(one.path, one.kept_at) for one in made.unsynced] == [
+        (".GIT/config", None), (".git/config", None), ("HEAD", None), ("sub/git~1/config", None)
+    ]  # fmt: skip
+    assert "'.git/config' is not taken out of the sandbox: git runs commands" in caplog.text
+    assert "'Makefile' was brought back: builds run what it says" in caplog.text
+
+
+def test_what_was_mounted_is_replaced_where_it_is_still_as_it_was(syncing: Syncing, repo: Path) -> None:
+    made, write = syncing(repo)
+    write("main.py", b"by code")
+    made.cleanup()
+    assert (made.synced, made.unsynced) == (("main.py",), ())
+    assert (repo / "main.py").read_bytes() == b"by code"
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_what_changed_at_home_meanwhile_is_not_lost(
+    syncing: Syncing, repo: Path, caplog: pytest.LogCaptureFixture, overwrite: bool
+) -> None:
+    made, write = syncing(repo, sync_overwrite=overwrite)
+    (repo / "main.py").write_bytes(b"by me")
+    (repo / "new.txt").write_bytes(b"mine")
+    (repo / "same.txt").write_bytes(b"same")
+    for path, content in {"main.py": b"by code", "new.txt": b"made", "same.txt": b"same"}.items():
+        write(path, content)
+    made.cleanup()
+    now = {path.name: path.read_bytes() for path in repo.iterdir() if path.is_file()}
+    if overwrite:
+        assert (now["main.py"], now["new.txt"], made.unsynced) == (b"by code", b"made", ())
+        return
+    assert now == {
+        "main.py": b"by me", "main-2.py": b"by code", "new.txt": b"mine", "new-2.txt": b"made", "same.txt": b"same"
+    }  # fmt: skip
+    assert made.synced == ("same.txt",)
+    assert [(one.path, one.kept_at) for one in made.unsynced] == [
+        ("main.py", repo / "main-2.py"), ("new.txt", repo / "new-2.txt")
+    ]  # fmt: skip
+    assert "'main.py' has something else in its place" in caplog.text

@@ -194,6 +194,7 @@ def test_a_page_is_shown_json_and_answers_json(proposals: list[Proposal], projec
         "destination": "chart.png",
         "state": "new",
         "refused": None,
+        "warning": None,
         "diff": None,
     }
     answer = {"save": [{"number": 2, "destination": "pictures/chart.png"}, {"number": 1}]}

@@ -149,6 +149,32 @@ def test_proposals_tell_what_would_happen_and_write_nothing(gateway: Gateway, ro
     assert "leads out of the project" in moved["refused"]
 
 
+def test_what_runs_by_itself_is_not_saved_and_what_tools_obey_is_warned_of(gateway: Gateway, root: Path) -> None:
+    contents = {".git/config": b"x", "sub/.GIT/config": b"x", "HEAD": b"x", "Makefile": b"all:\n", "a.csv": b"1"}
+    id, by_path = container(gateway, contents)
+    listed = gateway.ask("GET", f"/belljar/containers/{id}/files").json["data"]
+    assert {one["name"] for one in listed if one["refused"]} == {".git/config", "sub/.GIT/config", "HEAD"}
+    proposals = propose(gateway, id, list(by_path.values()))
+    assert [one["state"] for one in proposals] == [None, None, None, "new", "new"]
+    assert "git runs commands" in proposals[0]["refused"]
+    assert [one["warning"] for one in proposals[2:]] == [None, "builds run what it says", None]
+    refused = save(gateway, id, list(by_path.values()), {"number": 1, "destination": ".git/config", "seen": None})
+    assert refused.status == 400
+    assert list(root.iterdir()) == []
+    with zipfile.ZipFile(io.BytesIO(gateway.ask("GET", f"/belljar/containers/{id}/zip").body)) as archive:
+        assert sorted(archive.namelist()) == ["Makefile", "a.csv"]
+
+
+def test_names_and_differences_are_shown_as_they_are(gateway: Gateway, root: Path) -> None:
+    (root / "a.txt").write_text("one\n")
+    id, by_path = container(gateway, {"c\u202evsc.py": b"x", "a.txt": "two\x1b[2K\r\u202e-one\u2028+++ b/x\n".encode()})
+    name, text = propose(gateway, id, list(by_path.values()))
+    assert (name["name"], name["state"]) == (r"c\u202evsc.py", None)
+    assert text["diff"].splitlines()[-2:] == ["-one", r"+two\x1b[2K\r\u202e-one\u2028+++ b/x"]
+    listed = gateway.ask("GET", f"/belljar/containers/{id}/files").json["data"]
+    assert listed[0]["shown"] == r"c\u202evsc.py"
+
+
 def test_what_is_approved_is_saved_and_nothing_else(gateway: Gateway, root: Path) -> None:
     id, by_path = container(gateway, {"a.txt": b"a" * (3 << 20), "b.txt": b"b"})
     ids = list(by_path.values())

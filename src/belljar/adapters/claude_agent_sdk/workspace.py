@@ -9,9 +9,12 @@ from pathlib import Path
 from belljar.adapters.mounted import MountedSection, Roots, WorkspaceProgress
 from belljar.filesystem import HostFilesystem, HostMount
 from belljar.filesystem.base import walk
-from belljar.filesystem.paths import Segments, spelled
+from belljar.filesystem.export import Take
+from belljar.filesystem.paths import Segments
 from belljar.filesystem.rooted import Root
 from belljar.runtime import SessionProtocol
+
+_PIECE = 1 << 20
 
 
 class ClaudeAgentWorkspaceSection(MountedSection):
@@ -26,6 +29,7 @@ class ClaudeAgentWorkspaceSection(MountedSection):
         sync_on_cleanup: bool = False,
         accepts_overrides: bool = False,
         sync_to: os.PathLike[str] | str | None = None,
+        sync_overwrite: bool = False,
         on_progress: Callable[[WorkspaceProgress], object] | None = None,
     ) -> None:
         super().__init__(
@@ -36,6 +40,7 @@ class ClaudeAgentWorkspaceSection(MountedSection):
             allowed_host_roots=allowed_host_roots,
             sync_on_cleanup=sync_on_cleanup,
             sync_to=sync_to,
+            sync_overwrite=sync_overwrite,
             on_progress=on_progress,
             accepts_overrides=accepts_overrides,
         )
@@ -57,15 +62,12 @@ class ClaudeAgentWorkspaceSection(MountedSection):
             self._mounted = dict(_looks(made))
         return made
 
-    def _download(self, into: Path) -> tuple[str, ...]:
-        into.mkdir(parents=True, exist_ok=True)
-        source, target = Root(self.temp_dir), Root(into)
-        changed = [at for at, look in _looks(self.temp_dir) if self._mounted.get(at) != look]
-        with target.filling() as fill:
-            for at in changed:
+    def _fetch_changed(self, take: Take) -> None:
+        source = Root(self.temp_dir)
+        for at, look in _looks(self.temp_dir):
+            if self._mounted.get(at) != look:
                 with source.file(at) as opened, open(opened, "rb", closefd=False) as stream:
-                    fill(at, stream, os.fstat(opened).st_size)
-        return tuple(sorted(map(spelled, changed)))
+                    take(at, iter(lambda: stream.read(_PIECE), b""))
 
 
 def _looks(directory: Path) -> list[tuple[Segments, tuple[int, int]]]:

@@ -24,6 +24,7 @@ from belljar.adapters.openai.container_files import ROOT, ContainerFiles, Kept, 
 from belljar.adapters.openai.listing import MARKER, Listing
 from belljar.errors import WorkspaceBudgetExceededError
 from belljar.filesystem import FileEntry, FileStat, Filesystem, GrepMatch
+from belljar.filesystem.export import OVERWRITE, Export, Take, may_leave
 from belljar.filesystem.paths import Segments, segments_of, spelled
 from belljar.filesystem.rooted import Root
 
@@ -189,15 +190,16 @@ class ContainerFilesystem(Filesystem):
         with self._one_look():
             return super().grep(pattern, path=path, glob=glob, max_matches=max_matches)
 
-    def download_all(self, dest: Path) -> None:
-        self._download(dest, lambda kept: True, heal=True)
+    def download_all(self, dest: Path, *, overwrite: bool = False) -> None:
+        export = Export(dest, overwrite=overwrite, remedy=OVERWRITE)
+        self._fetch(export.save, lambda kept: may_leave(kept.segments), heal=True)
 
-    def download_changed(self, dest: Path) -> tuple[str, ...]:
-        """Only what code made or changed, and what is not as it was uploaded; which files those were.
+    def fetch_changed(self, take: Take) -> None:
+        """Hand over what code made or changed, and what is not as it was uploaded; several files at a time.
 
         A container that is gone is not replaced for this: another has nothing that is new.
         """
-        return self._download(dest, self._is_changed, heal=False)
+        self._fetch(take, self._is_changed, heal=False)
 
     # -- inside --------------------------------------------------------------------------------------------------------
 
@@ -244,16 +246,12 @@ class ContainerFilesystem(Filesystem):
             finally:
                 self._looked = None
 
-    def _download(self, dest: Path, wanted: Callable[[Kept], bool], *, heal: bool) -> tuple[str, ...]:
-        dest.mkdir(parents=True, exist_ok=True)
-        target = Root(dest)
-
-        def fetch(files: ContainerFiles) -> tuple[str, ...]:
+    def _fetch(self, take: Take, wanted: Callable[[Kept], bool], *, heal: bool) -> None:
+        def fetch(files: ContainerFiles) -> None:
             chosen = [kept for kept in self._listing(files).files() if wanted(kept)]
-            each(lambda kept: target.receive(kept.segments, files.chunks(kept)), chosen)
-            return tuple(sorted(spelled(kept.segments) for kept in chosen))
+            each(lambda kept: take(kept.segments, files.chunks(kept)), chosen)
 
-        return self._manager.use(fetch, heal=heal)
+        self._manager.use(fetch, heal=heal)
 
     def _is_changed(self, kept: Kept) -> bool:
         return kept.source != "user" or kept.size != self._size(kept.segments)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from belljar.adapters.mounted import MountedSection, Roots, WorkspaceProgress
@@ -12,6 +11,7 @@ from belljar.adapters.openai.archives import HostFiles
 from belljar.adapters.openai.config import ContainerConfig
 from belljar.errors import WorkspaceError
 from belljar.filesystem import HostMount
+from belljar.filesystem.export import Take
 from belljar.runtime import SessionProtocol
 
 if TYPE_CHECKING:
@@ -51,10 +51,14 @@ class OpenAIContainerWorkspaceSection(MountedSection):
         sync_on_cleanup: bool = False,
         accepts_overrides: bool = False,
         sync_to: os.PathLike[str] | str | None = None,
+        sync_overwrite: bool = False,
         on_progress: Callable[[WorkspaceProgress], object] | None = None,
     ) -> None:
         """`sync_on_cleanup` brings what code made or changed into `sync_to`, or else into a directory of its own, which
-        `results_dir` names afterwards: `temp_dir` itself is removed.
+        `results_dir` names afterwards: `temp_dir` itself is removed. What a mount brought from there and is there still
+        as it was is replaced; anything else in the way stays, and the new file is kept beside it under a name with a
+        number, unless `sync_overwrite` is given. Files that tools run by themselves, such as `.git`, are left behind.
+        `unsynced` tells of both.
         """
         super().__init__(
             title="Workspace",
@@ -64,6 +68,7 @@ class OpenAIContainerWorkspaceSection(MountedSection):
             allowed_host_roots=allowed_host_roots,
             sync_on_cleanup=sync_on_cleanup,
             sync_to=sync_to,
+            sync_overwrite=sync_overwrite,
             on_progress=on_progress,
             accepts_overrides=accepts_overrides,
         )
@@ -140,6 +145,6 @@ class OpenAIContainerWorkspaceSection(MountedSection):
             "without directories, `a/b.txt` is named `a%2Fb.txt`."
         )
 
-    def _download(self, into: Path) -> tuple[str, ...]:
+    def _fetch_changed(self, take: Take) -> None:
         assert self._filesystem is not None
-        return self._filesystem.download_changed(into)
+        self._filesystem.fetch_changed(take)

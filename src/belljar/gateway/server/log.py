@@ -11,6 +11,8 @@ from typing import Any, Literal, TextIO, TypeAlias
 import msgspec
 from msgspec import Struct
 
+from belljar.visible import visible, visible_lines
+
 _encode = msgspec.json.Encoder(enc_hook=str).encode
 
 
@@ -52,7 +54,8 @@ class TextLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         line = f"{_time(record.created)} {record.levelname.lower()} {record.name}: {record.getMessage()}"
         line += "".join(f" {name}={value}" for name, value in getattr(record, "fields", {}).items())
-        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+        line = visible(line)
+        return f"{line}\n{visible_lines(self.formatException(record.exc_info))}" if record.exc_info else line
 
 
 def set_up(stream: TextIO, *, level: str = "info", form: Literal["text", "json"] = "text") -> Journal:

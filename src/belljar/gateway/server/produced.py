@@ -11,6 +11,7 @@ from typing import Any, cast
 
 from msgspec import Struct
 
+from belljar import autorun
 from belljar.errors import NotFound
 from belljar.gateway.containers.names import is_figure
 from belljar.gateway.server import names
@@ -19,6 +20,7 @@ from belljar.gateway.server.ports import Services
 from belljar.gateway.server.routing import Route
 from belljar.gateway.server.tether import Tether
 from belljar.gateway.store.base import ContainerFileRecord
+from belljar.visible import visible
 from belljar.wire.codec import encode
 
 _ZIP64 = 1 << 30
@@ -49,10 +51,11 @@ class Produced:
         await request.reply(200, encode({"data": [_shown(one) for one in files]}))
 
     async def zipped(self, request: Request) -> None:
-        """`?file_id=…` for each that is wanted, or all."""
+        """`?file_id=…` for each that is wanted, or all, but for what would run by itself where it is unpacked."""
         files = await self.of(request.params["id"], request.caller.owner)
         if wanted := request.query.all("file_id"):
             files = chosen(files, wanted)
+        files = [one for one in files if autorun.refusal(one.name) is None]
         headers = ((b"content-type", b"application/zip"), (b"content-disposition", names.attachment("files.zip")))
         await request.open(200, (*headers, (b"x-content-type-options", b"nosniff")))
         if request.method != "HEAD":
@@ -129,6 +132,9 @@ def _shown(one: Named) -> dict[str, object]:
         "id": record.id,
         "container_id": record.container_id,
         "name": one.name,
+        "shown": visible(one.name),
+        "refused": autorun.refusal(one.name),
+        "warning": autorun.warning(one.name),
         "path": record.path,
         "size": record.size,
         "type": record.type,

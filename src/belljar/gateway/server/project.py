@@ -25,6 +25,7 @@ from belljar.gateway.server.quota import Quotas
 from belljar.gateway.server.routing import Route
 from belljar.gateway.store.base import Blobs, FileRecord
 from belljar.sandbox.mime import guess_type
+from belljar.visible import visible
 from belljar.wire import complaints, ids
 from belljar.wire.codec import encode
 from belljar.wire.items import Json
@@ -107,7 +108,11 @@ class ProjectRoutes:
         with _told("save"):
             saved = await asyncio.to_thread(self._save, body, files)
         told = [
-            {"name": one.name, "path": str(one.path.relative_to(self._project.root)), "overwrote": one.overwrote}
+            {
+                "name": visible(one.name),
+                "path": str(one.path.relative_to(self._project.root)),
+                "overwrote": one.overwrote,
+            }
             for one in saved
         ]
         await request.reply(200, encode({"saved": told}))

@@ -104,15 +104,16 @@ export class Files {
       make(
         "div",
         { class: "about" },
-        make("span", { class: "name", title: file.path }, file.name),
+        make("span", { class: "name", title: file.shown }, file.shown),
         make("span", { class: "kind", title: kind }, kind),
+        warning(file),
       ),
-      button({ label: "Download", icon: "download", ariaLabel: `Download ${file.name}`, class: "quiet" }, () =>
+      button({ label: "Download", icon: "download", ariaLabel: `Download ${file.shown}`, class: "quiet" }, () =>
         this.#guard(() => this.#get(file)),
       ),
       this.#save &&
         button(
-          { label: "Save to project", icon: "save", ariaLabel: `Save ${file.name} to the project`, class: "quiet" },
+          { label: "Save to project", icon: "save", ariaLabel: `Save ${file.shown} to the project`, class: "quiet" },
           () => this.#guard(() => this.#save(file.container_id, [file])),
         ),
     );
@@ -122,10 +123,11 @@ export class Files {
   #all(shown) {
     const query = shown.map((one) => `file_id=${encodeURIComponent(one.id)}`).join("&");
     const zip = `belljar/containers/${this.#container}/zip?${query}`;
+    const left = shown.filter((one) => one.refused).length;
     return make(
       "div",
       { class: "all" },
-      make("span", {}, count(shown.length, "file")),
+      make("span", {}, count(shown.length, "file"), left ? `, ${left} left out of what is downloaded together` : ""),
       button({ label: "Download all", icon: "download", words: true, class: "quiet" }, () =>
         this.#guard(() => this.#api.download(zip, "files.zip")),
       ),
@@ -135,6 +137,12 @@ export class Files {
         ),
     );
   }
+}
+
+/** What tools do with a file of this name, unasked: the server knows. */
+function warning(file) {
+  const said = file.refused ?? file.warning;
+  return said ? make("span", { class: "warning" }, `Careful: ${said}.`) : null;
 }
 
 function content(file) {

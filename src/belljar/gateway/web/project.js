@@ -270,6 +270,8 @@ class Row {
     this.#state.dataset.state = proposal.state ?? "refused";
     this.#more.replaceChildren();
     if (refused) this.#more.append(make("p", { class: "error" }, proposal.refused));
+    if (proposal.warning)
+      this.#more.append(make("p", { class: "warning" }, `Careful: ${proposal.warning}. Read it first.`));
     if (proposal.diff) this.#more.append(diff(proposal.diff));
     else if (proposal.diff === "")
       this.#more.append(make("p", { class: "hint" }, "What is there already is the same."));
@@ -299,7 +301,7 @@ class Row {
 function diff(text) {
   const kinds = { "+": "added", "-": "removed", "@": "place" };
   const lines = text
-    .trimEnd()
+    .replace(/\n$/, "")
     .split("\n")
     .slice(2)
     .map((line) => make("span", { class: kinds[line[0]] ?? "" }, `${line}\n`));
