@@ -183,6 +183,38 @@ def test_the_vendors_own_id_goes_back_as_it_came(vendors: Vendors) -> None:
         assert vendors.sent(vendor) == [[asked.call_id]]
 
 
+@pytest.mark.parametrize("name", ["mcp__a_server__" + "f" * 100, "2fa-check", "-"])
+def test_functions_whose_names_not_everybody_takes(vendors: Vendors, vendor: str, name: str) -> None:
+    tools = [{**WEATHER, "name": name}, WEATHER]
+    vendors.ask(vendor, "Well.", tools=tools)
+    declared = _declared(vendors.scenes[vendor].asked[0].json)
+    wants = vendors.ask(vendor, [call(declared[0], city="Rome")], tools=tools)
+    asked = wants.output[-1]
+    assert asked.type == "function_call"
+    assert asked.name == name
+    output = {"type": "function_call_output", "call_id": asked.call_id, "output": "25 degrees"}
+    again = {"tools": tools, "tool_choice": {"type": "function", "name": name}, "previous_response_id": wants.id}
+    done = vendors.ask(vendor, [call(declared[0], city="Oslo")], input=[output], **again)
+    assert done.output[-1].type == "function_call"
+    assert declared[1] == "get_weather"
+
+
+def _declared(body: Any) -> list[str]:
+    tools = [one for tool in body["tools"] for one in tool.get("functionDeclarations", [tool])]
+    return [tool.get("function", tool)["name"] for tool in tools]
+
+
+def test_a_call_of_a_tool_that_there_is_not_under_a_name_that_cannot_be(vendors: Vendors, vendor: str) -> None:
+    response = vendors.ask(vendor, [call("python.run/it now", x=1)], "Sorry.")
+    assert response.output_text == "Sorry."
+
+
+def test_names_of_calls_that_the_caller_made_up(vendors: Vendors, vendor: str) -> None:
+    items = history(["call_1"])
+    items[1]["name"] = "weather.get: the odd one, and " + "x" * 200
+    assert vendors.ask(vendor, "Fine.", input=items).output_text == "Fine."
+
+
 def test_a_call_that_was_interrupted(vendors: Vendors, vendor: str) -> None:
     """Nobody answers after the result: the user speaks again, and the operator does."""
     first = vendors.ask(vendor, code("print(1)"), "", max_tool_calls=1)

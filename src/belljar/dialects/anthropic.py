@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from belljar.dialects import names
 from belljar.dialects.anthropic_faults import fault
 from belljar.dialects.anthropic_request import encode
 from belljar.dialects.anthropic_stream import MessagesDecoder
@@ -38,4 +39,4 @@ def headers(key: str | None, base_url: str, quirks: Quirks) -> dict[str, str]:
 
 def decoder(request: ModelRequest, quirks: Quirks, upstream: str) -> Decoder:
     """For the answer to this request; `upstream` names the server in errors."""
-    return MessagesDecoder(request, quirks, upstream)
+    return names.restoring(request, names.LONG, lambda sent: MessagesDecoder(sent, quirks, upstream))

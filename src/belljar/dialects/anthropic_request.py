@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-from belljar.dialects import cells
+from belljar.dialects import cells, names
 from belljar.dialects.anthropic_families import Family, family
 from belljar.dialects.anthropic_messages import Conversation
 from belljar.dialects.deltas import ModelRequest
@@ -42,6 +42,7 @@ class Paused(Struct, frozen=True):
 
 def encode(request: ModelRequest, quirks: Quirks, paused: Paused | None = None) -> bytes:
     """Always a stream, since long answers are not to be had otherwise. What the model would not take is left out."""
+    request = names.fitted(request, names.LONG)
     kind = family(request.model)
     conversation = Conversation(request)
     messages = conversation.messages

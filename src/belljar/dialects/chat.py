@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from belljar.dialects import names
 from belljar.dialects.bearer import headers
 from belljar.dialects.chat_request import custom_names, encode
 from belljar.dialects.chat_stream import ChatDecoder
@@ -19,4 +20,4 @@ PREMISES: Premises | None = None
 
 def decoder(request: ModelRequest, quirks: Quirks, upstream: str) -> Decoder:
     """For the answer to this request; `upstream` names the server in errors."""
-    return ChatDecoder(quirks, upstream, custom=custom_names(request))
+    return names.restoring(request, names.CHAT, lambda sent: ChatDecoder(quirks, upstream, custom=custom_names(sent)))

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from belljar.dialects import cells
+from belljar.dialects import cells, names
 from belljar.dialects.call_ids import CallIds
 from belljar.dialects.deltas import ModelRequest
 from belljar.dialects.quirks import Quirks, for_model
@@ -45,7 +45,7 @@ _HEARD = "I have the results."
 
 def encode(request: ModelRequest, quirks: Quirks) -> bytes:
     """What the server would not take is left out, as `quirks` says. Asks for the whole where nobody wants pieces."""
-    quirks = for_model(quirks, request.model)
+    request, quirks = names.fitted(request, names.CHAT), for_model(quirks, request.model)
     body: Body = {"model": request.model, "messages": _Messages(request, quirks).all(), "stream": request.stream}
     body.update(_choosing(request.tool_choice, _functions(request), quirks))
     body.update(_format(request.text.format, quirks))

@@ -57,8 +57,15 @@ class _Call(Struct, gc=False):
     function: _Function | None = None
 
 
+class _Part(Struct, gc=False):
+    """A part of the content, as Mistral's reasoning models write it."""
+
+    text: str | None = None
+    thinking: list[_Part] | None = None
+
+
 class _Said(Struct, gc=False):
-    content: str | None = None
+    content: str | list[_Part] | None = None
     refusal: str | None = None
     reasoning_content: str | None = None
     reasoning: str | None = None
@@ -185,7 +192,9 @@ class ChatDecoder(StreamDecoder):
             thought = said.reasoning_content or said.reasoning
             if thought:
                 self._think(thought, out)
-            if said.content:
+            if isinstance(said.content, list):
+                self._say_parts(said.content, out)
+            elif said.content:
                 self._say(said.content, choice.logprobs, out)
             if said.refusal:
                 self._end_thought(out)
@@ -213,6 +222,13 @@ class ChatDecoder(StreamDecoder):
         if self._thoughts:
             self._end_thought(out)
         out.append(Text(text, logprobs.content or ()) if logprobs is not None else Text(text))
+
+    def _say_parts(self, parts: list[_Part], out: list[Delta]) -> None:
+        for part in parts:
+            if thought := "".join(one.text or "" for one in part.thinking or ()):
+                self._think(thought, out)
+            if part.text:
+                self._say(part.text, None, out)
 
     def _think(self, thought: str, out: list[Delta]) -> None:
         self._thoughts.append(thought)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from belljar.dialects import bearer
+from belljar.dialects import bearer, names
 from belljar.dialects.deltas import Decoder, ModelRequest
 from belljar.dialects.gemini_faults import fault
 from belljar.dialects.gemini_request import custom_names, encode
@@ -23,7 +23,11 @@ PREMISES: Premises | None = Premises(
 
 def decoder(request: ModelRequest, quirks: Quirks, upstream: str) -> Decoder:
     """For the answer to this request; `upstream` names the server in errors."""
-    return GeminiDecoder(upstream, issuer=issuer(quirks), custom=custom_names(request))
+    return names.restoring(
+        request,
+        names.GEMINI,
+        lambda sent: GeminiDecoder(upstream, issuer=issuer(quirks), custom=custom_names(sent)),
+    )
 
 
 def headers(key: str | None, base_url: str, quirks: Quirks) -> dict[str, str]:

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from belljar.dialects import cells, gemini_schema
+from belljar.dialects import cells, gemini_schema, names
 from belljar.dialects.call_ids import GEMINI, CallIds
 from belljar.dialects.deltas import ModelRequest
 from belljar.dialects.gemini_families import Family, family
@@ -61,6 +61,7 @@ _FREE_TEXT = {"type": "object", "properties": {"input": {"type": "string"}}, "re
 
 def encode(request: ModelRequest, quirks: Quirks) -> bytes:
     """The body; the model's name is in the path. Gemini cannot be told to call one function at a time."""
+    request = names.fitted(request, names.GEMINI)
     kind = family(request.model)
     functions = [tool for tool in request.tools if isinstance(tool, FunctionTool | CustomTool)]
     hosted = _is_hosted(request)

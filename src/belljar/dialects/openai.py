@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from belljar.dialects import names
 from belljar.dialects.bearer import headers
 from belljar.dialects.deltas import Decoder, ModelRequest
 from belljar.dialects.faults import fault
@@ -28,4 +29,4 @@ PREMISES: Premises | None = Premises(
 
 def decoder(request: ModelRequest, quirks: Quirks, upstream: str) -> Decoder:
     """For the answer to this request; `upstream` names the server in errors."""
-    return ResponsesDecoder(upstream)
+    return names.restoring(request, names.LONG, lambda sent: ResponsesDecoder(upstream))

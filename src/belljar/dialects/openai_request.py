@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from msgspec import UNSET, structs
 
-from belljar.dialects import cells
+from belljar.dialects import cells, names
 from belljar.dialects.call_ids import RESPONSES, CallIds
 from belljar.dialects.deltas import ModelRequest
 from belljar.dialects.marks import give_back
@@ -63,6 +63,7 @@ def hosted_tool(request: ModelRequest) -> CodeInterpreterTool | None:
 
 def write(request: ModelRequest, quirks: Quirks, native: Native) -> Body:
     """Always a stream, and never stored there: the state is ours."""
+    request = names.fitted(request, names.LONG)
     tool = hosted_tool(request)
     hosted = tool is not None
     calls = CallIds(RESPONSES)

@@ -45,7 +45,7 @@ def encode(request: ModelRequest, quirks: Quirks) -> bytes:
     if request.top_logprobs:
         body.update(logprobs=True, top_logprobs=request.top_logprobs)
     if "tools" in body:
-        body["tools"] = [_TOOL if isinstance(tool, CodeInterpreterTool) else tool for tool in request.tools]
+        body["tools"] = [_TOOL if isinstance(tool, CodeInterpreterTool) else tool for tool in body["tools"]]
     return codec.encode(body)
 
 

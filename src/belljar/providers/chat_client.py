@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 import msgspec
 
 from belljar.config import ApiSettings
-from belljar.dialects import chat_request, quirks
-from belljar.dialects.chat_stream import ChatDecoder
+from belljar.dialects import chat, quirks
 from belljar.dialects.deltas import CallBegun, CallEnd, Delta, Finish, ModelRequest, Refused, Spent, Text, ThoughtEnd
 from belljar.errors import InvalidRequest
 from belljar.providers import openai_errors
@@ -95,18 +94,18 @@ class ChatClient(BaseClient):
             max_output_tokens=self.max_tokens,
             reasoning=Reasoner(effort=effort) if effort else None,
         )
-        body = msgspec.json.decode(chat_request.encode(request, self._quirks))
+        body = msgspec.json.decode(chat.encode(request, self._quirks))
         heard: list[Delta] = []
-        with closing(self._streamed(body)) as deltas:
+        with closing(self._streamed(request, body)) as deltas:
             for delta in deltas:
                 heard.append(delta)
                 if turn.on_text is not None and isinstance(delta, Text | Refused):
                     turn.on_text(delta.text)
         return _answer(heard, turn.tools)
 
-    def _streamed(self, body: dict[str, Any]) -> Generator[Delta, None, None]:
+    def _streamed(self, request: ModelRequest, body: dict[str, Any]) -> Generator[Delta, None, None]:
         """The SDK asks; the dialect reads, since what local servers send fits the SDK's types only nearly."""
-        decoder = ChatDecoder(self._quirks, self.error.vendor)
+        decoder = chat.decoder(request, self._quirks, self.error.vendor)
         with friendly(self._failure):
             asked = self.client.chat.completions.with_streaming_response.create(**cast(Any, body))
             response = asked.__enter__()

@@ -138,6 +138,9 @@ def _responses(body: Body) -> Iterator[str]:
             waiting.remove(id)
         else:
             yield f"No tool call found for function call output with call_id {id}."
+    for tool in body.get("tools", ()):
+        if tool["type"] in ("function", "custom") and not _LONG_NAME.fullmatch(tool["name"]):
+            yield f"Invalid 'tools.name': {tool['name']} does not match {_LONG_NAME.pattern}"
     for id in waiting:
         yield f"No tool output found for function call {id}."
 
@@ -173,6 +176,9 @@ def _item_id(path: str, id: str, kind: str) -> Iterator[str]:
 
 
 def _anthropic(body: Body) -> Iterator[str]:
+    for tool in body.get("tools", ()):
+        if not _LONG_NAME.fullmatch(tool["name"]):
+            yield f"tools.name: String should match pattern '{_LONG_NAME.pattern}'"
     seen: set[str] = set()
     waiting: set[str] = set()
     for at, message in enumerate(body["messages"]):
@@ -203,6 +209,13 @@ def _anthropic(body: Body) -> Iterator[str]:
 
 
 def _gemini(body: Body) -> Iterator[str]:
+    tools = [one for tool in body.get("tools", ()) for one in tool.get("functionDeclarations", ())]
+    calls = [
+        part["functionCall"] for content in body["contents"] for part in content["parts"] if "functionCall" in part
+    ]
+    for one in (*tools, *calls):
+        if not re.fullmatch(r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}", one["name"]):
+            yield f"Invalid function name {one['name']}. Must start with a letter or an underscore."
     waiting: list[str] = []
     for content in body["contents"]:
         results = [part["functionResponse"]["id"] for part in content["parts"] if "functionResponse" in part]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from tests.library.providers.wires import chunks
 from belljar.config import ApiSettings
 from belljar.errors import ContextTooLong, InvalidRequest
 from belljar.providers import LMStudioError, create_client
-from belljar.testing import LoopbackUpstream, call
+from belljar.testing import LoopbackUpstream, ReplyStep, call
 
 Make = Callable[..., Any]
 CHAT_TOOL = {
@@ -171,3 +172,19 @@ def test_with_the_public_double(provider: str, http: Any) -> None:
         assert made["input"] == {"command": "ls"}
         reply = client.send_tool_results([{"tool_use_id": made["id"], "content": "a b"}], on_text=pieces.append)
         assert reply.text == "".join(pieces) == "Two files."
+
+
+def test_a_model_of_mistral_on_this_machine_gets_ids_and_names_as_it_takes_them(http: Any) -> None:
+    name = "mcp__files__" + "x" * 60
+    tool = {**TOOLS[0], "name": name}
+    sent = f"{name[:57]}_{hashlib.sha256(name.encode()).hexdigest()[:6]}"
+    script: list[ReplyStep] = [call(sent, command="ls"), call(sent, command="ls x"), "Two files."]
+    with LoopbackUpstream(script, vendor="mistral model") as upstream:
+        sdk = OpenAI(base_url=upstream.base_url, api_key="k", max_retries=0, http_client=http)
+        client = create_client("vllm", client=sdk, model="mistral-nemo", tools=[tool], settings=ApiSettings())
+        reply = client.send_message("List files")
+        while reply.tool_calls:
+            [asked] = reply.tool_calls
+            assert asked["name"] == name
+            reply = client.send_tool_results([{"tool_use_id": asked["id"], "content": "x y"}])
+    assert reply.text == "Two files."

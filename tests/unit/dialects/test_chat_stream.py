@@ -211,6 +211,23 @@ def test_reasoning_ends_with_whatever_follows() -> None:
     assert again == [Thought("so"), end, Text("a"), Thought("so"), end, Finish("stop")]
 
 
+def test_reasoning_and_text_as_parts_of_the_content() -> None:
+    """As Mistral's reasoning models write it."""
+
+    def thinking(*texts: str) -> dict[str, Any]:
+        return {"type": "thinking", "thinking": [{"type": "text", "text": text} for text in texts]}
+
+    found = deltas_of(
+        choice({"content": [thinking("so")]}),
+        choice({"content": [thinking(" be", " it"), {"type": "text", "text": "a"}]}),
+        choice({"content": [thinking(), {"type": "text", "text": ""}, {"type": "reference", "reference_ids": [1]}]}),
+        choice({"content": "b"}),
+        choice({"content": []}, "stop"),
+    )
+    whole = Reasoning(content=(ReasoningText(text="so be it"),))
+    assert found == [Thought("so"), Thought(" be it"), ThoughtEnd(whole), Text("a"), Text("b"), Finish("stop")]
+
+
 def test_reasoning_between_tags() -> None:
     pieces = ["<th", "ink>\n", "so", "</", "think>", "\n\n", "yes", " <think>"]
     found = deltas_of(*(choice({"content": piece}) for piece in pieces), STOP)

@@ -52,7 +52,7 @@ def test_a_call_of_a_tool_that_there_is_not_stays_between_the_model_and_us() -> 
     heard: list[Any] = list(one.heard(0))
     assert [item.call_id for item in heard] == ["call_1", "call_1", "call_2", "call_4", "call_4", "call_3", "call_3"]
     assert [item.output for item in heard if hasattr(item, "output")] == ["no a", "no ", "no b/c"]
-    assert [item.name for item in heard if hasattr(item, "name")] == ["a", "f", "unnamed", "b_c"]
+    assert [item.name for item in heard if hasattr(item, "name")] == ["a", "f", "", "b/c"]
     one.compacted(Compaction(id="cmp_1", encrypted_content=""))
     assert one.heard(2) == ()
     one.next_turn()

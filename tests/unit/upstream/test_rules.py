@@ -111,6 +111,9 @@ def test_what_a_vendor_takes(vendor: str, body: dict[str, Any]) -> None:
         ("anthropic", blocks("a", results=[]), "without `tool_result`"),
         ("anthropic", blocks("a", name="a.b"), "name"),
         ("gemini", contents(["a"], ["b"]), "function response turn"),
+        ("gemini", {"contents": [], "tools": [{"functionDeclarations": [{"name": "2fa"}]}]}, "Invalid function name"),
+        ("responses", {"input": [], "tools": [{"type": "custom", "name": "a b"}]}, "name"),
+        ("anthropic", {"messages": [], "tools": [{"name": "f" * 129}]}, "name"),
         ("gemini", contents(["a", "a"], ["a", "a"]), "Duplicate"),
     ],
 )

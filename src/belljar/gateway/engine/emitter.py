@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
 from typing import Literal, TypeAlias
 
@@ -38,8 +37,6 @@ from belljar.wire.responses import IncompleteDetails, Response, ResponseError, U
 
 _KINDS = {"rate_limit_error": "rate_limit_exceeded", "invalid_request_error": "invalid_prompt"}
 """A response's own error has a closed list of codes; the finer one is in the event before."""
-
-_UNNAMEABLE = re.compile(r"[^a-zA-Z0-9_-]")
 
 Cite: TypeAlias = Callable[[str, bool], tuple[Annotation, ...]]
 """The citations of a message's text; the flag says that no other message follows."""
@@ -135,9 +132,8 @@ class _Stray:
         self.told = told
 
     def items(self, arguments: str) -> tuple[InputItem, InputItem]:
-        """The call and its answer. Providers refuse names that they would not let anybody declare."""
-        id = self.begun.call_id
-        name = _UNNAMEABLE.sub("_", self.begun.name)[:64] or "unnamed"
+        """The call and its answer."""
+        id, name = self.begun.call_id, self.begun.name
         if self.begun.custom:
             return (
                 CustomToolCall(call_id=id, name=name, input=arguments),
