@@ -515,7 +515,7 @@ def test_what_runs_by_itself_cannot_be_saved_and_names_are_what_they_seem(tab: T
     tab.click("dialog button", "Save 1 file")
     tab.see("Saved 1 file", "dialog")
     tab.click("dialog button", "Close")
-    assert (project / "setup.py").read_text() == "new\u202e\r-mine\n"
+    assert (project / "setup.py").read_bytes().decode() == "new\u202e\r-mine\n"
     assert not (project / ".git").exists()
 
 

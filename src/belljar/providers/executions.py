@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -9,6 +10,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias
 
+from belljar import autorun
+from belljar.errors import WorkspaceConflictError, WorkspaceSecurityError
 from belljar.providers.names import alone, below, figure, free_name, is_figure
 from belljar.providers.uploads import type_of
 
@@ -84,12 +87,20 @@ class OutputFile:
     def read(self) -> bytes:
         return self._read()
 
-    def save(self, place: str | Path = ".") -> Path:
-        """Into a directory, under a name of its own and nowhere else, or as the file named; gives its path."""
+    def save(self, place: str | Path = ".", *, overwrite: bool = False) -> Path:
+        """Into a directory, under a name of its own and nowhere else, or as the file named; gives its path.
+
+        The name in a directory is one that code chose: what tools run by itself is refused, and what is there already
+        and differs stays, with a WorkspaceConflictError, unless told to `overwrite`.
+        """
         path = Path(place)
-        if path.is_dir():
-            path /= self._name_alone
-        path.write_bytes(self.read())
+        if not path.is_dir():
+            path.write_bytes(self.read())
+            return path
+        if why := autorun.refusal(self._name_alone):
+            raise WorkspaceSecurityError(f"{self._name_alone!r} is not saved: {why}; name the file to save it as")
+        path /= self._name_alone
+        _put(path, self.read(), overwrite=overwrite)
         return path
 
     @cached_property
@@ -130,6 +141,23 @@ def told_apart(files: Iterable[OutputFile]) -> list[OutputFile]:
         one._alike, one._names = (same, len(same)), taken
         same.append(one)
     return found
+
+
+def _put(path: Path, content: bytes, *, overwrite: bool) -> None:
+    """Whole or not at all, and in the place of a link, not of what it leads to."""
+    passing = path.with_name(f".{secrets.token_hex(8)}.part")
+    try:
+        passing.write_bytes(content)
+        if not overwrite:
+            path.touch(exist_ok=False)
+        passing.replace(path)
+    except FileExistsError:
+        if path.is_symlink() or not path.is_file() or path.read_bytes() != content:
+            raise WorkspaceConflictError(
+                f"{str(path)!r} is there already and differs; to overwrite it, pass overwrite=True"
+            ) from None
+    finally:
+        passing.unlink(missing_ok=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

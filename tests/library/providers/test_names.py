@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from belljar.errors import WorkspaceConflictError, WorkspaceSecurityError
 from belljar.providers.executions import Description, OutputFile, told_apart
 from belljar.providers.names import below, free_name
 
@@ -81,6 +82,31 @@ def test_saving_all_loses_none(tmp_path: Path) -> None:
     files = told_apart(file(f"cfile_{n}", "r.csv", f"/mnt/data/{n}/r.csv") for n in range(3))
     assert [one.save(tmp_path).name for one in files] == ["r.csv", "r-2.csv", "r-3.csv"]
     assert sorted(path.read_text() for path in tmp_path.iterdir()) == ["cfile_0", "cfile_1", "cfile_2"]
+
+
+def test_what_runs_by_itself_is_not_saved_under_its_own_name(tmp_path: Path) -> None:
+    for name in (".git", "HEAD", "git~1"):
+        with pytest.raises(WorkspaceSecurityError, match="is not saved: "):
+            file("cfile_1", name, name).save(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    assert file("cfile_1", "HEAD", "HEAD").save(tmp_path / "head.txt").read_text() == "cfile_1"
+
+
+def test_what_is_there_stays_unless_told(tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("mine")
+    (tmp_path / "a.csv").write_text("other")
+    (tmp_path / "b.csv").symlink_to(tmp_path / "mine")
+    for name in ("a.csv", "b.csv"):
+        with pytest.raises(WorkspaceConflictError, match="overwrite=True"):
+            file("cfile_1", name, name).save(tmp_path)
+        for _ in range(2):
+            assert file("cfile_1", name, name).save(tmp_path, overwrite=True).read_text() == "cfile_1"
+        assert file("cfile_1", name, name).save(tmp_path) == tmp_path / name
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {
+        "mine": "mine",
+        "a.csv": "cfile_1",
+        "b.csv": "cfile_1",
+    }
 
 
 def test_pictures_that_were_only_shown_have_names_for_people() -> None:
