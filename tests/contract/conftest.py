@@ -21,6 +21,7 @@ from typing import Any, TypeAlias
 import pytest
 
 from belljar.sandbox.base import Cell, Limits, Sandbox, SandboxSource, Spec, Workspace
+from belljar.sandbox.local import cgroups
 from belljar.sandbox.local.source import LocalSource, Options
 from belljar.sandbox.outputs import Output, Run, fold
 from belljar.sandbox.packages import LayerPolicy
@@ -61,8 +62,23 @@ class Served(RemoteSource):
         self._server.wait(PATIENCE)
 
 
-SOURCES: dict[str, Callable[[Path], SandboxSource]] = {"local": in_this_process, "remote": Served}
+class Ungrouped(LocalSource):
+    """Sandboxes of a host that gives us no control groups, as most give none to an ordinary user."""
 
+    def __init__(self, home: Path) -> None:
+        super().__init__(Options(cache=home / "cache"))
+
+    def _start(self) -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(cgroups, "detect", lambda: cgroups.Groups(why="a test wants none"))
+            super()._start()
+
+
+SOURCES: dict[str, Callable[[Path], SandboxSource]] = {"local": in_this_process, "remote": Served}
+ALL = {**SOURCES, "ungrouped": Ungrouped}
+
+every_rung = pytest.mark.parametrize("source", list(ALL), indirect=True)
+"""For a limit that somebody else keeps where there are no control groups."""
 only_local = pytest.mark.parametrize("source", ["local"], indirect=True)
 """For a test that reaches into the jail itself."""
 
@@ -123,7 +139,7 @@ def sources(runner: asyncio.Runner, home: Path) -> Iterator[Callable[[str], Sand
 
     def find(name: str) -> SandboxSource:
         if name not in made:
-            made[name] = SOURCES[name](home)
+            made[name] = ALL[name](home)
         return made[name]
 
     yield find

@@ -264,31 +264,35 @@ async def test_a_cells_own_timeout_goes_before_the_sandboxs(boxes: Boxes) -> Non
         )
 
 
-@pytest.mark.parametrize("stubborn", [False, True], ids=["interrupted", "killed"])
-async def test_after_a_timeout_nothing_that_the_cell_started_is_left(boxes: Boxes, stubborn: bool) -> None:
+@pytest.mark.parametrize("stubborn", [False, True], ids=["heard", "killed"])
+@pytest.mark.parametrize("how", ["timed out", "interrupted"])
+async def test_nothing_that_a_stopped_cell_started_is_left(boxes: Boxes, how: str, stubborn: bool) -> None:
     async with boxes(grace=0.5) as box:
         await prepared(box)
         await box.run("import subprocess, time\nearlier = subprocess.Popen(['sleep', '100'])\ntime.sleep(0.1)")
-        run = await box.run(
+        code = (
             ("import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\n" if stubborn else "")
             + "import subprocess, time\n"
             "subprocess.Popen(['sleep', '101'])\n"
             "subprocess.Popen(['sh', '-c', 'sleep 102 & sleep 103 & wait'], start_new_session=True)\n"
             "subprocess.Popen(['sh', '-c', 'while :; do echo >> beat; sleep 0.02; done'], start_new_session=True)\n"
             "while not __import__('os').path.exists('beat'): time.sleep(0.01)\n"
-            "while True: time.sleep(0.1)",
-            timeout=1.5,
         )
-        assert (run.exit.status, run.exit.kept) == ("timed_out", not stubborn)
+        wait = "\nwhile True: time.sleep(0.1)"
+        if how == "timed out":
+            seen = (await box.run(code + wait, timeout=1.5)).exit
+        else:
+            seen = await interrupted(box, wait, announce=code + ANNOUNCE)
+        assert (seen.status, seen.kept) == ("timed_out" if how == "timed out" else "killed", not stubborn)
         # Already now, not only once the next cell starts.
         size = len(await box.files.read("beat"))
         await asyncio.sleep(0.3)
         assert len(await box.files.read("beat")) == size
-        seen = await box.value(
+        left = await box.value(
             "import glob\n[open(p).read().replace('\\0', ' ').strip() for p in glob.glob('/proc/[0-9]*/cmdline')]"
         )
-        assert isinstance(seen, list)
-        assert [line for line in seen if line.startswith(("sleep 10", "sh -c"))] == ([] if stubborn else ["sleep 100"])
+        assert isinstance(left, list)
+        assert [line for line in left if line.startswith(("sleep 10", "sh -c"))] == ([] if stubborn else ["sleep 100"])
         await still_usable(box, variables=not stubborn)
 
 

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import gc
 import os
+import signal
 import tempfile
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -14,9 +15,11 @@ import pytest
 from tests import traces
 
 from belljar.errors import BelljarError, InvalidRequest, Lost, NoneFree
-from belljar.sandbox.base import Cell, SandboxSource, Spec
+from belljar.sandbox.base import Cell, Limits, Sandbox, SandboxSource, Spec
+from belljar.sandbox.local import box as jailed
+from belljar.sandbox.local import turn
 from belljar.sandbox.local.source import LocalSource, Options
-from belljar.sandbox.outputs import Exit, Stdout
+from belljar.sandbox.outputs import Exit, Stdout, fold
 
 from .conftest import PATIENCE, Box, Boxes, appears, until, wheel
 
@@ -242,6 +245,37 @@ async def test_a_zygote_that_was_renewed_goes_when_its_last_sandbox_has(home: Pa
         await until(lambda: len(zygotes() - before) == source.spare == 1, "one zygote and one sandbox made ahead")
     finally:
         await source.close()
+
+
+async def test_closing_ends_though_the_jail_is_stuck(
+    home: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A stopped zygote buries no children, so that the sandbox's processes cannot go. Nobody waits for it for ever."""
+    for module in (jailed, turn):
+        monkeypatch.setattr(module, "ENDING", 0.5)
+    before = zygotes()
+    source = LocalSource(Options(cache=home / "cache", preload=False))
+    try:
+        async with source.acquire(Spec(Limits(grace=0.2), packages="none")) as one:
+            assert await ending(one, "1") == "ok"
+            for pid in zygotes() - before:
+                os.kill(pid, signal.SIGSTOP)
+            deaf = "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True: pass"
+            assert await ending(one, deaf, timeout=0.2) == "killed:lost"
+            with pytest.raises(Lost, match="its interpreter was killed"):
+                await ending(one, "1")
+            id = one.id
+        [said] = [record for record in caplog.records if record.levelname == "ERROR"]
+        assert said.name == "belljar.sandbox"
+        assert said.getMessage().startswith(f"sandbox {id} was killed but is not gone: process ")
+    finally:
+        await source.close()
+    assert zygotes() <= before
+
+
+async def ending(sandbox: Sandbox, code: str, timeout: float | None = None) -> str:
+    run = fold([output async for output in sandbox.run(Cell(code, timeout))])
+    return f"killed:{run.exit.reason}" if run.exit.status == "killed" else run.exit.status
 
 
 async def _use(source: SandboxSource) -> None:

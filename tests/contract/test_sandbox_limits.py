@@ -11,7 +11,7 @@ from belljar.sandbox import explain
 from belljar.sandbox.base import GIB, KIB, MIB, TIERS, Limits, Sandbox
 from belljar.sandbox.local.sandbox import LocalSandbox
 
-from .conftest import PATIENCE, Box, Boxes
+from .conftest import PATIENCE, Box, Boxes, every_rung
 
 
 async def usable(box: Box) -> None:
@@ -19,6 +19,7 @@ async def usable(box: Box) -> None:
     assert (run.text, run.stdout, run.exit.ok) == ("2", "out\n", True)
 
 
+@every_rung
 async def test_memory_beyond_the_limit_is_an_explained_end(boxes: Boxes) -> None:
     async with boxes(memory=256 * MIB) as box:
         await box.files.write("kept.txt", b"x")
@@ -34,12 +35,14 @@ async def test_memory_beyond_the_limit_is_an_explained_end(boxes: Boxes) -> None
         assert await box.files.read("kept.txt") == b"x"
 
 
+@every_rung
 async def test_memory_below_the_limit_is_there(boxes: Boxes) -> None:
     async with boxes(memory=256 * MIB) as box:
         assert (await box.run("x = b'x' * (100 << 20)\nlen(x)")).text == str(100 * MIB)
         await usable(box)
 
 
+@every_rung
 async def test_memory_of_all_processes_counts_together(boxes: Boxes) -> None:
     async with boxes(memory=256 * MIB) as box:
         run = await box.run(
@@ -80,6 +83,7 @@ def enforced_memory(sandbox: Sandbox) -> int | None:
     return int((group.memory / name).read_text())
 
 
+@every_rung
 async def test_processor_time_is_limited(boxes: Boxes) -> None:
     async with boxes(cpu_time=0.5) as box:
         await box.run("kept = 1")
@@ -90,14 +94,62 @@ async def test_processor_time_is_limited(boxes: Boxes) -> None:
         assert (await box.run("kept")).text == "1"
 
 
+BURN = """
+import subprocess, sys, time
+BURN = 'import time\\nend = time.process_time() + %s\\nwhile time.process_time() < end: pass'
+def burn(seconds): exec(BURN % seconds)
+def child(seconds): return subprocess.Popen([sys.executable, '-I', '-S', '-c', BURN % seconds])
+def is_over(process): return open(f'/proc/{process.pid}/stat').read().rpartition(')')[2].split()[0] == 'Z'
+"""
+
+
+@every_rung
 async def test_processor_time_counts_by_cell_and_not_while_waiting(boxes: Boxes) -> None:
-    async with boxes(cpu_time=0.6) as box:
-        for _ in range(3):
-            run = await box.run("import time\nend = time.process_time() + 0.25\nwhile time.process_time() < end: pass")
-            assert run.exit.ok
+    async with boxes(cpu_time=0.8) as box:
+        await box.run(BURN)
+        for _ in range(4):
+            run = await box.run("burn(0.6)")
+            assert run.exit.ok, run.exit
         assert (await box.run("time.sleep(1.2)")).exit.ok
 
 
+@every_rung
+async def test_processor_time_of_a_child_counts_where_it_is_used_not_where_it_is_waited_for(boxes: Boxes) -> None:
+    async with boxes(cpu_time=0.8) as box:
+        await box.run(BURN)
+        for wait in ("process.wait()", "process.wait(); burn(0.4)"):
+            run = await box.run("process = child(0.5)\nwhile not is_over(process): time.sleep(0.01)")
+            assert run.exit.ok, run.exit
+            run = await box.run(wait)
+            assert run.exit.ok, run.exit
+        run = await box.run("process = child(0.3)\nprocess.wait()\nprocess = child(0.2)\nprocess.wait()")
+        assert run.exit.ok, run.exit
+
+
+@every_rung
+async def test_processor_time_of_many_short_children_counts(boxes: Boxes) -> None:
+    async with boxes(cpu_time=1) as box:
+        await box.run(BURN)
+        run = await box.run("for _ in range(400): child(0.05).wait()")
+        assert (run.exit.status, run.exit.reason) == ("killed", "cpu")
+        await usable(box)
+
+
+@every_rung
+async def test_what_earlier_cells_left_running_counts_and_ends_when_it_is_too_much(boxes: Boxes) -> None:
+    async with boxes(cpu_time=0.5) as box:
+        await box.run(BURN)
+        assert (await box.run("left = child(1000)")).exit.ok
+        await asyncio.sleep(0.6)  # between cells it is nobody's
+        assert (await box.run("1")).exit.ok
+        run = await box.run("time.sleep(60)")
+        assert (run.exit.status, run.exit.reason, run.exit.kept) == ("killed", "cpu", True)
+        assert "what earlier cells left running counts" in run.exit.text
+        assert (await box.run("left.wait(10)")).text == "-9"
+        assert (await box.run("time.sleep(0.6)")).exit.ok
+
+
+@every_rung
 async def test_processor_time_of_children_counts_and_they_end(boxes: Boxes) -> None:
     async with boxes(cpu_time=0.5) as box:
         run = await box.run(

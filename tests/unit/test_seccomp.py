@@ -17,7 +17,7 @@ ALLOW, KILL, ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
 MACHINES = sorted(seccomp.ARCHITECTURES)
 WORD = st.integers(0, 2**64 - 1)
 INTERESTING = st.sampled_from(
-    [0, 1, 2, 3, 4, 6, 10, 16, 17, 58, 132, 262, 1024, 0x5412, 0x541C, 0xFFFFFFFF, 0x10000000]
+    [0, 1, 2, 3, 4, 6, 10, 16, 17, 58, 132, 262, 1024, 0x5412, 0x541C, 0x8000, 0x8011, 0xFFFFFFFF, 0x10000000]
 )
 ARGS = st.tuples(*[WORD | INTERESTING | INTERESTING.map(lambda n: n | 1 << 32)] * 6)
 
@@ -56,7 +56,7 @@ def policy(name: str | None, number: int, args: tuple[int, ...]) -> int:
         case None:
             return ALLOW
         case "clone":
-            return deny if low[0] & 0x7E020000 else ALLOW
+            return deny if low[0] & 0x7E028000 else ALLOW
         case "clone3":
             return ERRNO | errno.ENOSYS
         case "socket" | "socketpair":
@@ -115,6 +115,8 @@ def test_every_entry_is_judged_as_it_should_be(machine: str, name: str) -> None:
         0x541C,
         0x10000000,
         0x00020000,
+        0x8000,
+        0x8011,
         0xFFFFFFFF,
         1 << 32,
         1 << 32 | 1,
@@ -188,8 +190,8 @@ def test_what_must_stay_allowed(machine: str) -> None:
     clone, socket = seccomp.NUMBERS["clone"][column], seccomp.NUMBERS["socket"][column]
     assert clone is not None
     assert socket is not None
-    threads = 0x3D0F00
-    assert verdict(program, architecture, clone, (threads, 0, 0, 0, 0, 0)) == ALLOW
+    for flags in (0x3D0F00, 0x11, 0x1200011, 0x4111, 0x1000011):  # a thread, fork, vfork and posix_spawn, as libc asks
+        assert verdict(program, architecture, clone, (flags, 0, 0, 0, 0, 0)) == ALLOW
     for family, kind, protocol in ((1, 1, 0), (2, 1, 6), (10, 2, 17), (2, 0x80801, 0)):
         assert verdict(program, architecture, socket, (family, kind, protocol, 0, 0, 0)) == ALLOW
 

@@ -38,7 +38,8 @@ def over(reason: Reason, limits: Limits, *, kept: bool, seconds: float) -> Exit:
     what = {
         "memory": f"used more than the {size(limits.memory)} of memory it may have (files under /mnt/data and /tmp "
         "count). Work on smaller pieces, or ask for a larger memory tier.",
-        "cpu": f"used more than {limits.cpu_time or 0:g} s of processor time. Do less in one cell, or ask for more.",
+        "cpu": f"used more than {limits.cpu_time or 0:g} s of processor time; what earlier cells left running counts "
+        "while a cell runs, and has been ended. Do less in one cell, or ask for more.",
         "output": f"printed more than {size(limits.output_total)} or displayed more than "
         f"{size(min(limits.display, limits.output_total))}. Show less, or write to files under /mnt/data.",
     }

@@ -8,6 +8,7 @@ never blocks longer than a system call.
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import secrets
 import select
@@ -16,6 +17,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from belljar.errors import Lost, Refused
@@ -28,14 +30,14 @@ from belljar.sandbox.local.confine import Rlimits
 from belljar.sandbox.local.files import Files
 from belljar.sandbox.local.jail import Jail
 from belljar.sandbox.local.link import Link
-from belljar.sandbox.local.steps import Steps, Wait
+from belljar.sandbox.local.steps import ENDING, Steps, Wait
 from belljar.sandbox.local.turn import Turn
 from belljar.sandbox.outputs import Stderr
 
 _START = 20.0
 """Seconds a sandbox may take to come up before we call it refused."""
-_ENDING = 10.0
-"""Seconds that we wait for the control group of a sandbox that never came up."""
+
+_log = logging.getLogger("belljar.sandbox")
 
 Extend: TypeAlias = Callable[[Spec, Sequence[str]], tuple[Spec, tuple[str, ...]]]
 """The spec with these requirements too, and where they all are, inside. Blocks while it fetches them."""
@@ -72,6 +74,11 @@ class Box:
     @property
     def limits(self) -> Limits:
         return self.spec.limits
+
+    @property
+    def metered_inside(self) -> bool:
+        """Whether its init counts the processor time of cells, since no control group does."""
+        return self.limits.cpu_time is not None and (self.group is None or self.group.account is None)
 
     @property
     def files(self) -> Files:
@@ -130,25 +137,57 @@ class Box:
         self.spec, self.paths = spec, paths
 
     def close(self) -> Steps[None]:
-        """End it; when this is done no process, mount or control group of it is left."""
+        """End it; when this is done no process, mount or control group of it is left.
+
+        Where they will not go (a process that the kernel cannot end, one of the jail's own that is stuck and buries no
+        children) the log has it, and we go on: whoever is done with a sandbox can do nothing about it.
+        """
         with self._touching:
             init, self._init = self._init, None
             self._discard()
         with select.epoll() as self.epoll:
-            if init is not None:
-                with contextlib.suppress(ProcessLookupError):
-                    signal.pidfd_send_signal(init, signal.SIGKILL)
-                self.epoll.register(init, select.EPOLLIN)
-                while not (yield Wait(5.0)):
-                    pass
-                self.epoll.unregister(init)
-                os.close(init)
-            # One that was let go before its init was known may still be on its way in; its socket tells it to end.
-            pause, deadline = 0.0002, time.monotonic() + _ENDING
-            while self.group is not None and not self.group.removed():
-                if init is None and time.monotonic() > deadline:
-                    return  # it goes with the jail
+            try:
+                if init is not None:
+                    with contextlib.suppress(ProcessLookupError):
+                        signal.pidfd_send_signal(init, signal.SIGKILL)
+                    self.epoll.register(init, select.EPOLLIN)
+                if not (yield from self._until_gone(init)):
+                    _log.error(self._remains(init))
+            finally:
+                if init is not None:
+                    os.close(init)
+
+    def _until_gone(self, init: int | None) -> Steps[bool]:
+        """Wait for the end of the init, which is the last of its processes, and for the control group; not for ever.
+
+        A sandbox that was let go before its init was known may still be on its way in; its socket tells it to end.
+        """
+        pause, ended, desperate = 0.0002, init is None, self.group is None
+        deadline = time.monotonic() + ENDING
+        while True:
+            if init is not None and not ended:
+                ended = init in (yield Wait(max(0.0, deadline - time.monotonic())))
+                if ended:
+                    self.epoll.unregister(init)
+            elif self.group is None or self.group.removed():
+                return True
+            else:
                 yield Wait(pause := min(pause * 2, 0.05))
+            if time.monotonic() > deadline:
+                if desperate or self.group is None:
+                    return False
+                self.group.kill()
+                desperate, deadline = True, time.monotonic() + ENDING
+
+    def _remains(self, init: int | None) -> str:
+        """What is left of a sandbox that would not go, in words."""
+        what = "its processes" if init is None else f"process {_pid(init)} and those inside"
+        if self.group is not None:
+            what += f" in {', '.join(str(path) for path in self.group.directories if path.exists())}"
+        return (
+            f"sandbox {self.id} was killed but is not gone: {what} did not end. It can no longer be used and goes when "
+            "Belljar ends; `ps -eo pid,stat,wchan:20,args` shows what its processes wait for"
+        )
 
     def _discard(self) -> None:
         """Let go of every descriptor but the init's."""
@@ -297,7 +336,7 @@ class Box:
             if message is None or time.monotonic() > deadline:
                 self.lost = "its first process does not answer"
                 raise Lost(f"the sandbox is gone: {self.lost}")
-            if message and "cpu" not in message:  # which answers an earlier question
+            if message and message.get("turn") == request.get("turn"):  # else it answers an earlier question
                 return message
             yield Wait(1.0)
 
@@ -354,16 +393,24 @@ class Box:
             yield from self._restart()
         self._cells += 1
         self.interrupt_asked = False
-        turn = Turn(self, cell, self._cells)
-        if not turn.begin():
-            yield from self._replace()
-            turn = Turn(self, cell, self._cells)
-            turn.begin()
-        self._running = True
+        self._running = True  # from here on an interrupt is the cell's, though it may not have begun
         try:
+            yield from self._meter()
+            turn = Turn(self, cell, self._cells)
+            if not turn.begin():
+                yield from self._replace()
+                yield from self._meter()
+                turn = Turn(self, cell, self._cells)
+                turn.begin()
             yield from turn.steps()
         finally:
             self._running = False
+
+    def _meter(self) -> Steps[None]:
+        """Where the kernel does not count processor time for us, have the init count from here: the cell's alone."""
+        if self.metered_inside:
+            with contextlib.suppress(Lost):  # which the turn tells
+                yield from self.ask({"op": "begin", "turn": self._cells})
 
     def _replace(self) -> Steps[None]:
         """Put a new interpreter in the place of one that ended between two cells, and say so."""
@@ -378,6 +425,14 @@ class Box:
         self.drop_link()
         yield [Stderr(f"[Between two cells: {how.text}]\n")]
         yield from self._restart()
+
+
+def _pid(handle: int) -> str:
+    """The number of the process that a handle is for."""
+    for line in Path(f"/proc/self/fdinfo/{handle}").read_text().splitlines():
+        if line.startswith("Pid:"):
+            return line.split()[1]
+    return "?"
 
 
 def _threads(limits: Limits) -> int:

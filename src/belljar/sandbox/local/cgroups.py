@@ -9,10 +9,12 @@ makes its groups is locked for as long as it lives, and the next start of any re
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import re
 import secrets
+import signal
 import threading
 import time
 from dataclasses import dataclass, field
@@ -93,6 +95,16 @@ class Group:
         except OSError:  # as above
             return None
         return int(found[1]) / 1e6 if found else None
+
+    def kill(self) -> None:
+        """Kill whatever is in here. By handle where the kernel cannot do it: a number may be another's by then."""
+        for path in self.directories:
+            with contextlib.suppress(OSError):
+                if self.kind == "v2":
+                    _write(path / "cgroup.kill", "1")
+                    continue
+                for pid in _words(path / "cgroup.procs"):
+                    _kill(int(pid), path)
 
     def close(self) -> None:
         if self._events is not None:
@@ -208,6 +220,16 @@ def _write(path: Path, text: str, *, optional: bool = False) -> None:
     except OSError:
         if not optional:
             raise
+
+
+def _kill(pid: int, group: Path) -> None:
+    with contextlib.suppress(OSError):  # it has gone, or we do not see it (0)
+        handle = os.pidfd_open(pid)
+        try:
+            if str(pid) in _words(group / "cgroup.procs"):
+                signal.pidfd_send_signal(handle, signal.SIGKILL)
+        finally:
+            os.close(handle)
 
 
 def _limit_memory(path: Path, kind: str, memory: int) -> None:

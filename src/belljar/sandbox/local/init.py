@@ -14,9 +14,8 @@ import socket
 import time
 from collections.abc import Iterable
 
-from belljar.sandbox.local import confine, linux, messages, root
+from belljar.sandbox.local import confine, linux, messages, root, usage
 
-_TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _LOOK = 500
 """Milliseconds between two looks at memory."""
@@ -114,83 +113,49 @@ def _serve(sock: socket.socket, memory: int | None) -> None:
     """Answer the host. Where no cgroup counts `memory`, look now and then, since the host looks only during cells."""
     watch = select.poll()
     watch.register(sock, select.POLLIN)
+    meter = usage.Meter()
     while True:
         if memory is not None and not watch.poll(_LOOK):
-            if len(_pids()) > 1 and _usage()["memory"] > memory:  # one alone is bounded by its address space
+            if len(usage.pids()) > 1 and usage.memory() > memory:  # one alone is bounded by its address space
                 _sweep(0)
             continue
         request, _ = messages.receive(sock)
         match request:
             case None:
                 return
-            case {"op": "usage"}:
-                messages.send(sock, {**_usage(), "turn": request.get("turn")})
+            case {"op": "begin", "turn": turn}:
+                meter.begin(usage.spent())
+                messages.send(sock, {"turn": turn})
+            case {"op": "usage", "turn": turn}:
+                messages.send(sock, {"cpu": meter.look(usage.spent()), "memory": usage.memory(), "turn": turn})
             case {"op": "kill"}:
                 _kill_all()
                 messages.send(sock, {"killed": True})
             case {"op": "sweep", "since": float(since)}:
-                _sweep(int(since * _TICKS))
+                _sweep(int(since * usage.TICKS))
                 messages.send(sock, {"killed": True})
             case _:
                 pass
-
-
-_PARENT, _UTIME, _STIME, _CUTIME, _CSTIME, _STARTED, _RSS = 1, 11, 12, 13, 14, 19, 21
-
-
-def _stat(pid: int) -> list[int]:
-    """/proc/PID/stat after the name, as numbers; the state letter counts as 0."""
-    with open(f"/proc/{pid}/stat", "rb") as file:
-        fields = file.read().rpartition(b")")[2].split()
-    return [0, *(int(field) for field in fields[1:])]
-
-
-def _pids() -> list[int]:
-    return [int(name) for name in os.listdir("/proc") if name.isdigit() and name != "1"]
-
-
-def _usage() -> dict[str, float]:
-    """Processor seconds and memory of everything inside."""
-    cpu = memory = count = 0
-    for pid in _pids():
-        try:
-            stat = _stat(pid)
-            cpu += stat[_UTIME] + stat[_STIME] + stat[_CUTIME] + stat[_CSTIME]
-            memory += _own_memory(pid, stat)
-            count += 1
-        except (OSError, ValueError, IndexError):
-            continue  # it ended while we looked
-    return {"cpu": cpu / _TICKS, "memory": memory, "processes": count}
-
-
-def _own_memory(pid: int, stat: list[int]) -> int:
-    """The proportional share, so that what all sandboxes share with the zygote is not counted in each."""
-    try:
-        with open(f"/proc/{pid}/smaps_rollup", "rb") as file:
-            for line in file:
-                if line.startswith(b"Pss:"):
-                    return int(line.split()[1]) << 10
-    except PermissionError:
-        return stat[_RSS] * _PAGE  # it has forbidden a look inside (PR_SET_DUMPABLE): all of it counts
-    return 0
 
 
 def _kill_all() -> None:
     """At one stroke, so that nothing can fork away from it."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(-1, signal.SIGKILL)
-    _until_gone(_pids())
+    _until_gone(usage.pids())
 
 
 def _sweep(started: int) -> None:
-    """Kill what was started since, but not the interpreter, whose parent is outside.
+    """Kill what was started since, but not the interpreter.
 
     Stopped first and killed when no more appear: the stopped keep their place among the processes allowed, so a
     fork bomb runs dry instead of outrunning us.
     """
+    interpreter = usage.interpreter()
     stopped: set[int] = set()
     for _ in range(1000):
-        fresh = [pid for pid in _pids() if pid not in stopped and _is_younger(pid, started)]
+        others = (pid for pid in usage.pids() if pid != interpreter and pid not in stopped)
+        fresh = [pid for pid in others if _is_younger(pid, started)]
         if not fresh:
             break
         for pid in fresh:
@@ -209,19 +174,13 @@ def _until_gone(pids: Iterable[int]) -> None:
 
 
 def _lives(pid: int) -> bool:
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            return file.read().rpartition(b")")[2].split()[0] not in (b"Z", b"X")
-    except (OSError, IndexError):
-        return False
+    seen = usage.stat(pid)
+    return seen is not None and (seen.state not in (b"Z", b"X") or seen.threads > 1)
 
 
 def _is_younger(pid: int, started: int) -> bool:
-    try:
-        stat = _stat(pid)
-        return stat[_PARENT] != 0 and stat[_STARTED] >= started
-    except (OSError, ValueError, IndexError):
-        return False
+    seen = usage.stat(pid)
+    return seen is not None and seen.started >= started
 
 
 def _send(pid: int, number: int) -> None:

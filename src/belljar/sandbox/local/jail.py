@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import fcntl
+import logging
 import os
 import resource
 import signal
@@ -21,6 +22,9 @@ from typing import Any
 from belljar.errors import CannotConfine, Lost, Refused
 from belljar.sandbox.local import messages, root, users
 from belljar.sandbox.local.cgroups import Groups
+from belljar.sandbox.local.steps import ENDING
+
+_log = logging.getLogger("belljar.sandbox")
 
 _BOOT = "import sys; sys.path.insert(0, {path!r}); from belljar.sandbox.local.launcher import main; main()"
 
@@ -229,7 +233,10 @@ class Jail:
             except subprocess.TimeoutExpired:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(self._process.pid, signal.SIGKILL)
-                self._process.wait()
+                try:
+                    self._process.wait(ENDING)
+                except subprocess.TimeoutExpired:
+                    _log.error("the jail was killed but process %s of it has not ended", self._process.pid)
             self.groups.close()
         else:
             self.groups.let_go()

@@ -60,6 +60,8 @@ BY_ARGUMENT = SCHEDULING | {
 DENIED = frozenset(NUMBERS) - BY_ARGUMENT
 
 NEW_NAMESPACES = 0x7E020000
+CLONE_PARENT = 0x8000
+"""A brother, not a child: its parent would be the zygote, outside, which does not know it and would never bury it."""
 SOCKET_FAMILIES = (1, 2, 10)
 """AF_UNIX, AF_INET, AF_INET6."""
 SOCKET_PROTOCOLS = (0, 1, 6, 17, 58)
@@ -131,8 +133,8 @@ def _no_core_limit() -> Block:
 
 def _judgement(name: str) -> Block:
     match name:
-        case "clone":  # threads and processes yes, new namespaces no
-            flags = [_load(_FIRST_ARG), (_JSET, 0, 1, NEW_NAMESPACES)]
+        case "clone":  # threads and children yes, new namespaces and brothers no
+            flags = [_load(_FIRST_ARG), (_JSET, 0, 1, NEW_NAMESPACES | CLONE_PARENT)]
             return [*flags, *_ret(_deny(EPERM)), *_ret(_ALLOW)]
         case "clone3":  # its flags lie behind a pointer; libc falls back to clone
             return _ret(_deny(ENOSYS))

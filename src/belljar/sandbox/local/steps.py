@@ -8,6 +8,9 @@ from typing import TypeAlias, TypeVar
 
 from belljar.sandbox.outputs import Output
 
+ENDING = 10.0
+"""Seconds that what was killed may take to be gone, on a busy machine, before we no longer believe that it will be."""
+
 
 @dataclass(frozen=True, slots=True)
 class Wait:

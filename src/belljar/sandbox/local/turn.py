@@ -17,7 +17,7 @@ from belljar.sandbox.guest import frames
 from belljar.sandbox.local import messages
 from belljar.sandbox.local.interpreter import CUT_OFF
 from belljar.sandbox.local.printed import Printed
-from belljar.sandbox.local.steps import Steps, Wait
+from belljar.sandbox.local.steps import ENDING, Steps, Wait
 from belljar.sandbox.outputs import Display, Error, Exit, FileChanged, Output, Result
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ class Turn:
     _shown = 0
     _deaf_since: float | None = None
     _cut_off = False
+    _killed_at: float | None = None
     _usage_asked = False
 
     def __init__(self, box: Box, cell: Cell, number: int) -> None:
@@ -208,17 +209,24 @@ class Turn:
             # Dead, and the zygote has yet to say how; or it lives but can no longer be understood: end it.
             if self._link.has_ended():
                 self._deaf_since = now
+                self._killed_at = self._killed_at or now
             else:
                 self._cut_off = True
-                self._box.signal(signal.SIGKILL)
+                self._kill(now)
         if self._stop is not None and not self._killed and now >= self._next_signal:
             if now >= self._stop_at + self._limits.grace:
                 self._killed = True
-                self._box.signal(signal.SIGKILL)
+                self._kill(now)
             else:
                 # Once may hit a moment in which nobody listens, or an `except` that goes on.
                 self._box.signal(signal.SIGINT)
                 self._next_signal = now + self._limits.grace / 5
+        if self._killed_at is not None and now >= self._killed_at + ENDING:
+            self._box.lost = f"its interpreter was killed {ENDING:g} s ago and has not ended"
+
+    def _kill(self, now: float) -> None:
+        self._killed_at = self._killed_at or now
+        self._box.signal(signal.SIGKILL)
 
     def _too_much(self) -> bool:
         """Text goes to a log beyond its cap; displays are held by whoever listens, so they have a cap of their own."""
@@ -233,8 +241,8 @@ class Turn:
         if self._limits.cpu_time is None and self._box.group is not None:
             return
         used = self._box.group.cpu_seconds() if self._box.group else None
-        if used is not None:
-            self._judge_cpu(used, now)
+        if used is not None and self._cpu_before is not None:
+            self._judge_cpu(used - self._cpu_before, now)
         elif now >= self._next_usage and not self._usage_asked and self._box.control is not None:
             with contextlib.suppress(OSError):
                 messages.send(self._box.control, {"op": "usage", "turn": self._number})
@@ -249,16 +257,13 @@ class Turn:
         if self._stop is None and self._box.group is None and usage["memory"] > self._limits.memory:
             self._begin_stop("memory", now)
             self._killed = True
-            self._box.signal(signal.SIGKILL)
-        self._judge_cpu(usage["cpu"], now)
+            self._kill(now)
+        if self._box.metered_inside:
+            self._judge_cpu(usage["cpu"], now)
 
     def _judge_cpu(self, used: float, now: float) -> None:
-        if self._cpu_before is None:
-            # The first look comes a moment after the start: give the cell what it can have used by then.
-            self._cpu_before = max(0.0, used - (now - self._started) * (os.cpu_count() or 1))
-            return
         limit = self._limits.cpu_time
-        if limit is not None and self._stop is None and used - self._cpu_before > limit:
+        if limit is not None and self._stop is None and used > limit:
             self._begin_stop("cpu", now)
 
     # -- the end ------------------------------------------------------------------------------------------------
@@ -289,8 +294,10 @@ class Turn:
         with contextlib.suppress(Lost):  # which the exit tells
             if ended:
                 yield from self._box.ask({"op": "kill"})  # the next interpreter would do it, but may never come
-            elif self._stop != "interrupted":
+            else:
                 since = time.clock_gettime(time.CLOCK_BOOTTIME) - (time.monotonic() - self._started)
+                if self._stop == "cpu":
+                    since = 0.0  # what earlier cells left may be what used it, by itself or for this one
                 yield from self._box.ask({"op": "sweep", "since": since})
 
     def _changes(self) -> Steps[Sequence[FileChanged]]:

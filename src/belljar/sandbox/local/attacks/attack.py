@@ -85,6 +85,10 @@ def status(pid, field):
     except (FileNotFoundError, ProcessLookupError):
         return ""
 
+def alive(pid):
+    "A process whose first thread has ended looks dead while others of its threads live on."
+    return status(pid, "State")[:1] not in ("Z", "X", "") or status(pid, "Threads") not in ("0", "1", "")
+
 def pids():
     return [int(name) for name in os.listdir("/proc") if name.isdigit()]
 
@@ -113,7 +117,7 @@ held("the neighbour still forks")
 """
 ALONE = """
 def others():
-    return [pid for pid in pids() if pid not in (1, os.getpid()) and status(pid, "State")[:1] not in ("Z", "X", "")]
+    return [pid for pid in pids() if pid not in (1, os.getpid()) and alive(pid)]
 until(lambda: not others(), 2)
 judge(others(), "survivor")
 """

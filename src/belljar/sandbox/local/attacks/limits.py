@@ -21,14 +21,14 @@ for _ in range(total):
 os.close(ready[1])
 count, deadline = 0, time.monotonic() + 15
 while time.monotonic() < deadline:
-    alive = [pid for pid in pids() if status(pid, "PPid") == str(os.getpid()) and status(pid, "State")[:1] != "Z"]
-    if len(alive) < total:
-        held(f"{{total - len(alive)}} of {{total}} were killed")
+    left = [pid for pid in pids() if status(pid, "PPid") == str(os.getpid()) and alive(pid)]
+    if len(left) < total:
+        held(f"{{total - len(left)}} of {{total}} were killed")
         break
     time.sleep(0.05)
 else:
     broken("all of them live on with 2.5 times the limit")
-for pid in alive:
+for pid in left:
     os.kill(pid, signal.SIGKILL)
 """
 
@@ -136,6 +136,19 @@ broken(f"{len(kept) * 16} MiB")
         "memory: processes that hide",
         "A process that forbids looking into it would not be counted.",
         _MANY.format(hide="libc.prctl(4, 0, 0, 0, 0)", take='bytearray(b"x") * share'),
+        ends=_MEMORY,
+        after=ALONE,
+        limits=_SMALL,
+    ),
+    Attack(
+        "memory: processes without a first thread",
+        "A process whose first thread has ended shows no memory of its own, and would not be counted.",
+        _MANY.format(
+            hide="import threading; alone = lambda: until(lambda: status('self', 'State')[:1] == 'Z'); "
+            "take = lambda: [alone(), bytearray(b'x') * share, time.sleep(60)]; "
+            "threading.Thread(target=take).start(); call((60, 93), 0)",
+            take="None",
+        ),
         ends=_MEMORY,
         after=ALONE,
         limits=_SMALL,

@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from belljar.sandbox.local.attacks.attack import CAN_FORK, USABLE, Attack
+from belljar.sandbox.base import Limits
+from belljar.sandbox.local.attacks.attack import ALONE, CAN_FORK, USABLE, Attack
+
+_CLONE = """
+def clone(flags):
+    return call((56, 220), flags, 0, 0, 0, 0)
+def beat():
+    while True:
+        with open("beat", "a") as file:
+            file.write("x")
+        time.sleep(0.01)
+"""
 
 ATTACKS = (
     Attack(
@@ -144,6 +155,73 @@ for policy in (os.SCHED_FIFO, os.SCHED_RR):
     refused(lambda: os.sched_setscheduler(0, policy, os.sched_param(1)), "EPERM")
 refused(lambda: os.setpriority(os.PRIO_PROCESS, 0, -10), "EPERM", "EACCES")
 """,
+    ),
+    Attack(
+        "hang on a process outside",
+        "A brother of the interpreter's (CLONE_PARENT) would be reached by no stop and keep its sandbox from ending.",
+        _CLONE
+        + """
+def brother(flags):
+    made = clone(flags)
+    if made == 0:
+        os._exit(0)
+    return made
+for flags in (0x8011, 0x8000, 0x800A, 0x9011, 0xA011, 0x808011, 0xC011):
+    refused(lambda: brother(flags), "EPERM")
+""",
+        provable=True,
+    ),
+    Attack(
+        "outlive the cell",
+        "A process could get out of the way of the stop after a time-out and go on.",
+        _CLONE
+        + """
+import threading
+def own_session():
+    os.setsid()
+    if os.fork() == 0:
+        beat()
+def below_a_subreaper():
+    libc.prctl(36, 1, 0, 0, 0)                          # PR_SET_CHILD_SUBREAPER
+    if os.fork() == 0:
+        if os.fork() == 0:
+            beat()
+        os._exit(0)
+    time.sleep(60)
+def deaf():
+    for number in set(signal.valid_signals()) - {signal.SIGKILL, signal.SIGSTOP}:
+        signal.signal(number, signal.SIG_IGN) if number < 32 else None
+    signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    beat()
+def without_its_first_thread():
+    threading.Thread(target=beat).start()
+    call((60, 93), 0)                                   # exit, this thread alone
+def stopped():
+    os.kill(os.getpid(), signal.SIGSTOP)
+for way in (beat, own_session, below_a_subreaper, deaf, without_its_first_thread, stopped):
+    if os.fork() == 0:
+        way()
+        os._exit(0)
+for flags in (0, signal.SIGUSR1, 0x11 | 0x800000, 0x11 | 0x2000):    # other ends, CLONE_UNTRACED, CLONE_PTRACE
+    if clone(flags) == 0:
+        beat()
+time.sleep(60)
+""",
+        ends=("timed_out",),
+        after=ALONE,
+        limits=Limits(timeout=1.0, grace=0.3),
+    ),
+    Attack(
+        "outlive the cell, holding the interpreter",
+        "A child made by vfork keeps its parent from hearing an interrupt, and would go on when it is killed.",
+        _CLONE
+        + """
+if clone(0x4011) == 0:
+    beat()
+""",
+        ends=("timed_out",),
+        after=ALONE,
+        limits=Limits(timeout=1.0, grace=0.3),
     ),
     Attack(
         "zombies",

@@ -1,0 +1,172 @@
+"""What the processes of a sandbox use, as its process 1 sees them in /proc: memory, and processor time by the cell."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from typing import NamedTuple, TypeAlias
+
+TICKS = os.sysconf("SC_CLK_TCK")
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+_ROUNDED = 2 / TICKS
+"""The most by which the time of waited-for children can be short: it is two counts of whole ticks, rounded down."""
+_PROCESS_CLOCK = 2
+"""CPUCLOCK_SCHED: what all threads of a process have used, in nanoseconds; anyone who sees the process may read it."""
+
+
+class Stat(NamedTuple):
+    """What /proc/PID/stat says."""
+
+    state: bytes
+    parent: int
+    """0 where it is outside."""
+    reaped: float
+    """Processor seconds of the children that it waited for, and of theirs."""
+    started: int
+    """In ticks after boot."""
+    threads: int
+    resident: int
+
+
+def pids() -> list[int]:
+    """All processes inside but the first."""
+    return [int(name) for name in os.listdir("/proc") if name.isdigit() and name != "1"]
+
+
+def stat(pid: int) -> Stat | None:
+    """None where it has gone."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            fields = file.read().rpartition(b")")[2].split()
+        reaped = (int(fields[13]) + int(fields[14])) / TICKS
+        return Stat(fields[0], int(fields[1]), reaped, int(fields[19]), int(fields[17]), int(fields[21]) * _PAGE)
+    except (OSError, IndexError):
+        return None
+
+
+def interpreter() -> int | None:
+    """The process that runs the cells: the first of those whose parent is outside, and the only one there should be."""
+    outside = [(seen.started, pid) for pid in pids() if (seen := stat(pid)) is not None and seen.parent == 0]
+    return min(outside)[1] if outside else None
+
+
+# -- memory -----------------------------------------------------------------------------------------------------
+
+
+def memory() -> int:
+    """Bytes that all of them have together."""
+    return sum(_memory(pid) for pid in pids())
+
+
+def _memory(pid: int) -> int:
+    """The proportional share, so that what all sandboxes share with the zygote is not counted in each."""
+    try:
+        return _share(f"/proc/{pid}")
+    except PermissionError:
+        seen = stat(pid)  # it has forbidden a look inside (PR_SET_DUMPABLE): all of it counts
+        return seen.resident if seen is not None else 0
+    except OSError:
+        return _memory_of_threads(pid)
+
+
+def _memory_of_threads(pid: int) -> int:
+    """Where the first thread has ended and others live on, the process shows nothing and they show all of it."""
+    try:
+        threads = os.listdir(f"/proc/{pid}/task")
+    except OSError:
+        return 0
+    for thread in threads:
+        if int(thread) != pid:
+            try:
+                return _share(f"/proc/{pid}/task/{thread}")
+            except PermissionError:
+                seen = stat(int(thread))
+                return seen.resident if seen is not None else 0
+            except OSError:
+                continue
+    return 0
+
+
+def _share(place: str) -> int:
+    with open(f"{place}/smaps_rollup", "rb") as file:
+        for line in file:
+            if line.startswith(b"Pss:"):
+                return int(line.split()[1]) << 10
+    return 0
+
+
+# -- processor time ---------------------------------------------------------------------------------------------
+
+
+class Spent(NamedTuple):
+    """Processor seconds of one process."""
+
+    own: float
+    reaped: float
+    """Of the children that it waited for, and of theirs: up to `_ROUNDED` less than the truth."""
+
+
+Key: TypeAlias = tuple[int, int]
+"""A process: its number, which is used again, and its start."""
+
+
+def spent() -> dict[Key, Spent]:
+    """Of every process inside.
+
+    What they waited for is read before what they used themselves: a child that is still there for the second reading
+    had not been waited for at the first, so that nothing is in both. One that goes between the two is in neither, so
+    then both are made again, unless there is no end to it.
+    """
+    found: dict[Key, Spent] = {}
+    for _ in range(8):
+        waited = {(pid, seen.started): seen.reaped for pid in pids() if (seen := stat(pid)) is not None}
+        found = {key: Spent(own, reaped) for key, reaped in waited.items() if (own := _clock(key[0])) is not None}
+        if len(found) == len(waited):
+            break
+    return found
+
+
+def _clock(pid: int) -> float | None:
+    try:
+        return time.clock_gettime(~pid << 3 | _PROCESS_CLOCK)
+    except OSError:
+        return None  # it has gone
+
+
+class Meter:
+    """Processor seconds that everything inside has used since a moment: never more than that, and hardly less.
+
+    A process's time moves to its parent when that waits for it. What was counted while the process lived must not be
+    counted a second time then; nor what it had used before the moment, however late its parent waits for it. What
+    nobody waits for and nobody saw alive is not counted at all: the kernel forgets it.
+    """
+
+    def __init__(self) -> None:
+        self.used = 0.0
+        self._seen: dict[Key, Spent] = {}
+        self._moving = 0.0
+        """Of processes that were gone at the last look, what no parent had by then: the parent was read before."""
+
+    def begin(self, now: Mapping[Key, Spent]) -> None:
+        """Count from here."""
+        self.look(now)
+        self.used = 0.0
+        self._seen = {key: Spent(one.own, one.reaped + _ROUNDED) for key, one in now.items()}
+
+    def look(self, now: Mapping[Key, Spent]) -> float:
+        """Add what has been used since the last look; the sum."""
+        nothing = Spent(0.0, 0.0)
+        gone = sum(one.own + one.reaped + _ROUNDED for key, one in self._seen.items() if key not in now)
+        own = reaped = 0.0
+        seen = {}
+        for key, one in now.items():
+            before = self._seen.get(key, nothing)
+            own += max(0.0, one.own - before.own)
+            reaped += max(0.0, one.reaped - before.reaped)
+            seen[key] = Spent(one.own, max(one.reaped, before.reaped))
+        moved = min(reaped, self._moving + gone)
+        self.used += own + reaped - moved
+        self._moving = max(0.0, gone - max(0.0, moved - self._moving))
+        self._seen = seen
+        return self.used
