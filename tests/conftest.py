@@ -6,6 +6,11 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# How long an example takes says how busy the machine is; a time limit on it fails where it should not.
+settings.register_profile("default", deadline=None)
+settings.load_profile(settings.get_current_profile_name())
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -296,6 +296,7 @@ def test_a_server_that_dies_in_a_cell_is_told_and_the_container_heals_with_the_n
 
 def test_a_gateway_that_dies_leaves_no_sandbox_on_the_server(near: Server, scene: Scene, tmp_path: Path) -> None:
     with near, House(tmp_path / "state", "--sandbox-url", near.url, *behind(scene)) as house:
+        until(lambda: near.health["status"] == "healthy")  # then all that stays has been started
         before = len(traces.descendants(near.process.pid))
         with opened(house) as client:
             scene.play([python("1")], "ok", [python(WAIT)])

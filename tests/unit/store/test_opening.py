@@ -44,13 +44,13 @@ def test_a_directory_that_anybody_can_write(tmp_path: Path, mode: int) -> None:
     assert list(directory.iterdir()) == []
 
 
-def test_a_directory_of_another_user(tmp_path: Path) -> None:
+def test_a_directory_of_another_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     directory = tmp_path / "store"
+    directory.mkdir()
     if os.geteuid() == 0:
-        directory.mkdir()
         os.chown(directory, 12345, 12345)
-    else:  # who cannot give a directory away, but has those of root around
-        directory = Path("/usr")
+    else:  # who cannot give a directory away
+        monkeypatch.setattr(os, "geteuid", lambda: 12345)
     with pytest.raises(BadSettings, match="belongs to another user"):
         open_store(directory)
 
