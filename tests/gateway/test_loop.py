@@ -230,7 +230,7 @@ def test_a_call_of_a_tool_that_nobody_declared_is_answered_and_not_handed_on(
     assert (handed.type, handed.name) == ("function_call", "get_weather")
     *_, called, answered = messages(scene, 1)
     [stray] = called["tool_calls"]
-    assert stray["function"] == {"name": "browser_search", "arguments": '{"q": "Rome"}'}
+    assert stray["function"] == {"name": "browser_search_b4eaea", "arguments": '{"q": "Rome"}'}
     assert (answered["role"], answered["tool_call_id"]) == ("tool", stray["id"])
     assert answered["content"] == "There is no tool 'browser.search'. The tools are: code_interpreter, get_weather."
     assert [one.json["tool_choice"] for one in scene.asked] == ["required"] * 2
