@@ -16,6 +16,9 @@ PREFIX = "BELLJAR_"
 HIDDEN = "********"
 """Stands for a secret wherever settings are shown."""
 TIERS = ("1g", "4g", "16g", "64g")
+PACKAGES = ("auto", "data", "none")
+DATA_EXTRA = "pip install 'belljar[data]'"
+"""Gets what `packages = data` stands for."""
 DIALECTS = ("chat", "openai", "anthropic", "gemini", "xai")
 
 _SIZES = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
@@ -350,6 +353,9 @@ class Settings:
     """Sandboxes alive at once."""
     warm: int = _setting(2, _whole(0))
     """Sandboxes kept ready."""
+    packages: str = _setting("auto", _one_of(*PACKAGES))
+    """What a sandbox starts with: the whole data stack (data), the standard library (none), or what is installed of the
+    stack (auto)."""
     memory: str = _setting("1g", _size)
     """Of a sandbox of `belljar run`, where nothing else is asked for."""
     timeout: float | None = _setting(60.0, _or_none(_seconds))

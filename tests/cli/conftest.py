@@ -79,19 +79,22 @@ class Served:
 class Command:
     """`belljar`, with nothing of the surroundings but what a test gives it."""
 
-    def __init__(self, directory: Path, cache: Path) -> None:
+    def __init__(self, directory: Path, cache: Path, *, installed: Path | None = None) -> None:
+        """That of this checkout, or the one that is `installed` for that interpreter."""
         self.directory = directory
+        self.interpreter = sys.executable if installed is None else str(installed)
         self.environment = {
             "PATH": os.environ.get("PATH", os.defpath),
             "HOME": str(directory / "home"),
-            "PYTHONPATH": str(SOURCE),
             "BELLJAR_CACHE_DIR": str(cache),
         }
+        if installed is None:
+            self.environment["PYTHONPATH"] = str(SOURCE)
 
     def start(self, *args: str, **options: Any) -> subprocess.Popen[str]:
         settings: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         return subprocess.Popen(
-            [sys.executable, "-m", "belljar.cli", *args],
+            [self.interpreter, "-m", "belljar.cli", *args],
             cwd=self.directory,
             env=self.environment,
             text=True,
@@ -108,7 +111,7 @@ class Command:
     def script(self, code: str, *args: str) -> Iterator[subprocess.Popen[str]]:
         """Python that is talked to while it runs; killed if it is still there at the end."""
         pipe = subprocess.PIPE
-        command = [sys.executable, "-c", code, *args]
+        command = [self.interpreter, "-c", code, *args]
         with subprocess.Popen(
             command, cwd=self.directory, env=self.environment, text=True, stdin=pipe, stdout=pipe, stderr=pipe
         ) as process:
@@ -132,7 +135,7 @@ class Command:
 
     def python(self, code: str, *args: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, "-c", code, *args],
+            [self.interpreter, "-c", code, *args],
             cwd=self.directory,
             env=self.environment,
             capture_output=True,

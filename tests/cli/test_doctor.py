@@ -45,7 +45,7 @@ def test_the_report_as_data(belljar: Command) -> None:
     assert (told["level"], told["proof"]["ok"]) == ("full", True)
     assert told["checks"][0].keys() == {"name", "ok", "detail", "remedy", "needed"}
     assert told["rungs"][0].keys() == {"limit", "keeper", "hard"}
-    assert told["proof"].keys() == {"ok", "start_ms", "cell_ms", "end_ms", "data_ms"}
+    assert told["proof"].keys() == {"ok", "start_ms", "cell_ms", "end_ms", "data_ms", "packages"}
 
 
 @pytest.mark.parametrize(("platform", "remedy"), [("darwin", "limactl start"), ("win32", "wsl --install")])

@@ -103,7 +103,7 @@ def wait_until_gone(processes: dict[int, str]) -> None:
 
 def test_it_serves_and_leaves_nothing_behind(belljar: Command) -> None:
     with serve(belljar, "--max-sandboxes", "3") as served:
-        assert served.told.keys() == {"url", "isolation", "capacity", "warm", "token", "version", "pid"}
+        assert served.told.keys() == {"url", "isolation", "packages", "capacity", "warm", "token", "version", "pid"}
         assert served.told["url"].startswith("http://127.0.0.1:")
         assert served.told["isolation"].startswith("full")
         assert (served.told["capacity"], served.told["warm"], served.told["token"]) == (3, 0, False)

@@ -45,7 +45,7 @@ def asking(code: str, **further: object) -> bytes:
 def test_it_serves_and_leaves_nothing_behind(belljar: Command) -> None:
     with belljar.serve() as served:
         assert served.told.keys() == {
-            "url", "page", "models", "isolation", "keys", "state_dir", "version", "pid",
+            "url", "page", "models", "isolation", "packages", "keys", "state_dir", "version", "pid",
         }  # fmt: skip
         assert served.told["url"].startswith("http://127.0.0.1:")
         assert served.told["page"] == f"{served.url}/"

@@ -156,6 +156,24 @@ SCRIPT = """
 """
 
 
+def test_a_program_that_wants_no_packages_gets_no_warm_ones_and_no_complaint(tmp_path: Path, home: Path) -> None:
+    """Those kept ready are of the default kind, which nobody has loaded here."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        textwrap.dedent("""
+            import threading
+            from belljar import Sandbox
+            for _ in range(3):
+                with Sandbox(packages="none") as box:
+                    assert box.run("6 * 7").text == "42"
+            print([one.name for one in threading.enumerate()])
+        """)
+    )
+    variables = {"PATH": os.defpath, "PYTHONPATH": os.pathsep.join(sys.path), "BELLJAR_CACHE_DIR": str(home / "cache")}
+    ran = subprocess.run([sys.executable, str(script)], env=variables, capture_output=True, text=True, timeout=60)
+    assert (ran.stdout, ran.stderr) == ("['MainThread']\n", "")
+
+
 @pytest.mark.parametrize(
     ("end", "code"),
     [

@@ -155,7 +155,7 @@ async def test_what_cannot_be_had_is_explained_before_anything_runs(boxes: Boxes
 
 
 async def test_an_unknown_environment_is_refused(boxes: Boxes) -> None:
-    with pytest.raises(BelljarError, match="'other' is not an environment; use one of data, none"):
+    with pytest.raises(BelljarError, match="'other' is not an environment; use one of auto, data, none"):
         async with boxes(packages="other"):
             raise AssertionError("there must be no sandbox")
 
@@ -217,6 +217,34 @@ async def test_a_source_leaves_nothing_behind(
     await source.close()
     del source, one, other
     assert await settled() == before
+
+
+async def test_a_jail_that_died_keeps_sandboxes_ready_again_once_their_kind_is_asked_for(home: Path) -> None:
+    source = LocalSource(Options(cache=home / "cache", warm=1, warm_spec=Spec(packages="data"), preload=False))
+    try:
+        async with source.acquire(Spec(packages="data")):
+            await until(lambda: source.spare == 1, "one is ready")
+        [jail] = {source._jail.pid} if source._jail else set()
+        os.kill(jail, signal.SIGKILL)
+        for name in ("none", "data", "none", "data"):  # the new jail has not loaded the warm one's kind at first
+            async with source.acquire(Spec(packages=name)) as sandbox:
+                assert isinstance([output async for output in sandbox.run(Cell("1"))][-1], Exit)
+        await until(lambda: source.spare == 1, "one is ready again")
+    finally:
+        await source.close()
+
+
+async def test_one_environment_has_one_name_whatever_it_was_asked_by(home: Path) -> None:
+    """`auto` and what it stands for are one kind: the one kept ready will do for both, and one zygote is enough."""
+    before = zygotes()
+    source = LocalSource(Options(cache=home / "cache", warm=1, preload=False))
+    try:
+        for name in ("auto", "data", "auto"):
+            async with source.acquire(Spec(packages=name)):
+                assert len(zygotes() - before) == 1
+            await until(lambda: source.spare == 1, "one is ready")
+    finally:
+        await source.close()
 
 
 def zygotes() -> set[int]:

@@ -11,7 +11,7 @@ from belljar.sandbox.base import GIB, MIB, TIERS, Cell, Limits, Spec
 
 
 def test_the_defaults_are_those_of_the_port() -> None:
-    assert make_spec() == Spec(limits=Limits(memory=GIB, disk=GIB // 2), packages="data")
+    assert make_spec() == Spec(limits=Limits(memory=GIB, disk=GIB // 2), packages="auto")
 
 
 @pytest.mark.parametrize("tier", TIERS)
@@ -34,6 +34,9 @@ def test_a_tier_is_its_bytes_and_half_of_them_for_files(tier: str) -> None:
         ({"cpus": -2}, "cpus", "-2"),
         ({"cpu_time": True}, "cpu_time", "True"),
         ({"processes": 1}, "processes", "from 4 up"),
+        ({"packages": "pandas"}, "packages", "'pandas' is not an environment; use one of auto, data, none"),
+        ({"packages": None}, "packages", "None"),
+        ({"packages": ["data"]}, "packages", "['data']"),
         ({"requirements": "humanize"}, "requirements", "list of names"),
     ],
 )

@@ -128,7 +128,7 @@ def test_what_was_not_reached_is_said_to_be_so() -> None:
         (replace(FINE, cgroup="none", container="docker"), "cgroup", "writable cgroup"),
         (replace(FINE, pids=100), "processes", "--pids-limit"),
         (replace(FINE, open_files=1024), "open files", "LimitNOFILE"),
-        (replace(FINE, missing_packages=("pandas",)), "data stack", "pip install 'belljar[data]'"),
+        (replace(FINE, stack_flaw="lacks x", stack_remedy="pip install x"), "data stack", "pip install x"),
     ],
 )  # fmt: skip
 def test_what_is_good_to_have(facts: Facts, name: str, remedy: str) -> None:

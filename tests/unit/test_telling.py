@@ -56,7 +56,7 @@ LIMITS = st.builds(
     display=SIZES,
     grace=st.floats(0, 1e6),
 )
-SPECS = st.builds(Spec, LIMITS, st.sampled_from(("data", "none")), st.lists(TEXT).map(tuple))
+SPECS = st.builds(Spec, LIMITS, st.sampled_from(("auto", "data", "none")), st.lists(TEXT).map(tuple))
 
 
 def sent(told: telling.Told) -> telling.Told:
@@ -153,7 +153,7 @@ def test_every_limit_is_told_and_checked() -> None:
         ({"limits": {"memory": 1024}}, "limits.memory", "limits.memory: 1024 is not a whole number from 67108864"),
         ({"limits": {"memory": 1.5e9}}, "limits.memory", "limits.memory: 1500000000.0 is not a whole number"),
         ({"limits": {"timeout": 0}}, "limits.timeout", "limits.timeout: 0 is not a number above 0"),
-        ({"packages": "all"}, "packages", "packages: 'all' is not an environment; use one of data, none"),
+        ({"packages": "all"}, "packages", "packages: 'all' is not an environment; use one of auto, data, none"),
         ({"packages": None}, "packages", "packages: None is not"),
         ({"requirements": "rich"}, "requirements", "requirements: 'rich' is not a list of texts"),
         ({"requirements": [1]}, "requirements", "requirements: [1] is not a list of texts"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import sys
 import time
 from dataclasses import asdict, replace
@@ -76,7 +77,7 @@ def _examine(as_json: bool) -> int:
     if not as_json:
         _print_checks(report)
     if source is not None:
-        proof = _prove(source, data=any(check.name == "data stack" and check.ok for check in report.checks))
+        proof = _prove(source)
     runs = report.level == "full" and proof["ok"]
     if as_json:
         print(json.dumps({"level": report.level if runs else "refused", **asdict(report), "proof": proof,
@@ -92,15 +93,18 @@ def _with_cache(report: Report) -> tuple[LocalSource, Report]:
     from belljar.sandbox.local import diagnosis
 
     settings = Settings.load()
-    source = local_source(settings, warm=0)
+    # What is wanted and cannot be had is told as what there is, with the remedy.
+    wanted = replace(settings, packages="none" if settings.packages == "none" else "auto")
+    source = local_source(wanted, warm=0)
     cache = diagnosis.cache(str(settings.cache_dir), source.no_store)
     return source, replace(report, checks=(*report.checks, cache))
 
 
-def _prove(source: LocalSource, *, data: bool) -> dict[str, Any]:
+def _prove(source: LocalSource) -> dict[str, Any]:
     """Start a jail, run something in it, end it, and draw with the data stack in another; how long each took."""
     from belljar.sandbox.blocking import Sandbox
 
+    logging.getLogger("belljar.sandbox").setLevel(logging.ERROR)  # what it would warn of is part of what we tell
     times = [time.monotonic()]
     try:
         try:
@@ -109,10 +113,11 @@ def _prove(source: LocalSource, *, data: bool) -> dict[str, Any]:
                 ran = box.run("1 + 1")
                 times.append(time.monotonic())
             times.append(time.monotonic())
-            if data and ran.text == "2":
-                with Sandbox(source=source, packages="data") as box:
-                    ran = box.run(_DRAWING)
-                times.append(time.monotonic())
+            if source.environment == "data" and ran.text == "2":
+                with Sandbox(source=source) as box:
+                    if not source.stack.flaw:  # which is known whole once it has been loaded
+                        ran = box.run(_DRAWING)
+                        times.append(time.monotonic())
         finally:
             source.shut()
     except (BelljarError, OSError) as error:
@@ -120,7 +125,8 @@ def _prove(source: LocalSource, *, data: bool) -> dict[str, Any]:
     if ran.text != "2":
         return {"ok": False, "error": f"1 + 1 gave {ran.text!r}: {ran.exit.text}"}
     start, cell, end, *stack = (round((after - before) * 1000, 1) for before, after in pairwise(times))
-    return {"ok": True, "start_ms": start, "cell_ms": cell, "end_ms": end, "data_ms": stack[0] if stack else None}
+    return {"ok": True, "start_ms": start, "cell_ms": cell, "end_ms": end, "data_ms": stack[0] if stack else None,
+            "packages": source.summary}  # fmt: skip
 
 
 def _print_checks(report: Report) -> None:
@@ -147,6 +153,8 @@ def _print_verdict(report: Report, proof: dict[str, Any]) -> None:
         )
         if proof["data_ms"] is not None:
             print(f"The data stack loads and draws: {proof['data_ms']:g} ms from its start to its end.")
+        else:
+            print(f"A sandbox starts with {proof['packages']}.")
     elif report.level == "full":
         print(f"The jail does not run here, though nothing seems to be missing: {visible_lines(proof['error'])}")
     else:

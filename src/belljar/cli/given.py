@@ -23,6 +23,15 @@ def add_config(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--config", metavar="FILE", help="the settings file, in place of the user's own")
 
 
+def add_packages(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--packages",
+        metavar="KIND",
+        help="what code finds installed: data (the data stack), none (the standard library), or auto, what there is of "
+        "the stack (auto)",
+    )
+
+
 def add_state(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--state-dir", type=os.path.abspath, metavar="DIR", help="the database and the files (~/.local/state/belljar)"

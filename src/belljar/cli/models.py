@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 _SHOWN = 4
 _PATIENCE = 2.0
-_SDKS = {"anthropic": ("anthropic", "anthropic"), "gemini": ("google.genai", "gemini")}
 _EXAMPLES = """\
 examples:
   belljar models
@@ -70,9 +69,8 @@ def _look(provider: str, settings: ApiSettings) -> Found:
     from belljar.providers import access
 
     vendor = access.VENDORS[provider]
-    module, extra = _SDKS.get("gemini" if provider == "vertex" else provider, ("openai", "openai"))
-    if not _installed(module):
-        return Found(provider, False, (), f"the {module} package is missing; run: pip install 'belljar[{extra}]'")
+    if not _installed(vendor.sdk):
+        return Found(provider, False, (), access.without_sdk(provider))
     if vendor.needs_key and access.key_for(provider, settings) is None:
         return Found(provider, False, (), f"no key; set {' or '.join(vendor.keys)}")
     if provider == "vertex":

@@ -23,7 +23,7 @@ def configure(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser(
         "packages",
         help="list the packages a sandbox starts with",
-        description="List the packages of the base environment `data`: name and version, one a line.",
+        description="List the packages that a sandbox starts with: name and version, one a line.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
@@ -35,9 +35,10 @@ def configure(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
 def main(args: argparse.Namespace) -> int:
     from belljar.sandbox.default import local_source
 
-    found = local_source(Settings.load(), warm=0, preload=False).packages
-    if not found:
-        print("belljar: nothing but the standard library; to change that: pip install 'belljar[data]'", file=sys.stderr)
+    source = local_source(Settings.load(), warm=0, preload=False)
+    found = source.packages
+    if not found or source.stack.flaw:
+        print(f"belljar: a sandbox starts with {source.summary}", file=sys.stderr)
     if args.json:
         print(json.dumps([{"name": one.name, "version": one.version} for one in found]))
         return 0

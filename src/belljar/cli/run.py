@@ -13,7 +13,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, BinaryIO
 
-from belljar.cli.given import load_settings
+from belljar.cli.given import add_packages, load_settings
 from belljar.errors import InvalidRequest, NotFound
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ exit codes:
   1    it raised an exception       130  it was interrupted (Ctrl-C; once more kills)
   N    it called sys.exit(N)        137  it was killed for using too much (memory, processor time, output)
   2    the command is wrong         139  it crashed (128 + the signal's number)
-  3    this host cannot confine it, or a file could not be saved
+  3    this host cannot confine it or has no such packages, or a file could not be saved
 """
 
 
@@ -72,7 +72,7 @@ def configure(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
     parser.add_argument("--memory", metavar="SIZE", help="memory it may use, such as 512m or 4g (1g)")
     parser.add_argument("--disk", metavar="SIZE", help="room for files in the working directory (half the memory)")
     parser.add_argument("--cpus", type=float, metavar="N", help="processors it may use at once (all)")
-    parser.add_argument("--packages", choices=("data", "none"), default="data", help="what is installed inside (data)")
+    add_packages(parser)
     parser.add_argument(
         "--require",
         dest="requirements",
@@ -94,7 +94,7 @@ class Input:
 
 
 def main(args: argparse.Namespace) -> int:
-    settings = load_settings({"timeout": args.timeout, "memory": args.memory})
+    settings = load_settings({"timeout": args.timeout, "memory": args.memory, "packages": args.packages})
     code, script = read_code(args.script, args.code)
     with ExitStack() as stack:
         inputs = [(one.name, stack.enter_context(_open(one))) for one in parse_files(args.files)]
@@ -111,7 +111,6 @@ def main(args: argparse.Namespace) -> int:
 
         box = Sandbox(
             memory=settings.memory,
-            packages=args.packages,
             requirements=args.requirements,
             timeout=settings.timeout,
             cpus=args.cpus,

@@ -73,6 +73,7 @@ def configure(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
     parser.add_argument(
         "--memory", dest="container_memory", choices=TIERS, help="of those that are kept ready (1g)", metavar="TIER"
     )
+    given.add_packages(parser)
     given.add_config(parser)
     parser.add_argument("--log-level", metavar="LEVEL", help="debug, info, warning or error (info)")
     parser.add_argument("--json", action="store_true", help="one JSON line in place of the banner")
@@ -81,7 +82,7 @@ def configure(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
 
 _FLAGS = (
     "sandbox_host", "sandbox_port", "sandbox_socket", "sandbox_open", "max_sandboxes", "warm", "container_memory",
-    "log_level",
+    "packages", "log_level",
 )  # fmt: skip
 
 
@@ -148,6 +149,7 @@ def _announce(started: Started, settings: Settings, *, as_json: bool) -> None:
     for name, text in (
         ("API", started.url),
         ("isolation", started.isolation),
+        ("packages", started.packages),
         ("capacity", f"{started.capacity} sandboxes at once, {started.warm} kept ready"),
         ("access", access),
         ("gateway", f"belljar serve --sandbox-url {started.url}"),

@@ -68,6 +68,7 @@ def configure(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
     parser.add_argument("--timeout", metavar="S", help="seconds of one cell, or none (60)")
     parser.add_argument("--isolation", metavar="KIND", help="a sandbox for each: per_container (default) or per_call")
     parser.add_argument("--sandbox-url", metavar="URL", help="run code on this sandbox server (see: belljar sandbox)")
+    given.add_packages(parser)
     parser.add_argument("--max-sandboxes", metavar="N", help="sandboxes alive at once (256)")
     parser.add_argument("--warm", metavar="N", help="sandboxes kept ready (2)")
     parser.add_argument("--no-page", dest="page", action="store_const", const=False, help="serve no page at /")
@@ -84,8 +85,8 @@ def configure(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
 
 
 _FLAGS = (
-    "host", "port", "upstreams", "discover", "state_dir", "timeout", "isolation", "sandbox_url", "max_sandboxes",
-    "warm", "page", "project", "log_level", "log_format",
+    "host", "port", "upstreams", "discover", "state_dir", "timeout", "isolation", "sandbox_url", "packages",
+    "max_sandboxes", "warm", "page", "project", "log_level", "log_format",
 )  # fmt: skip
 
 
@@ -129,7 +130,9 @@ def _announce(started: Started, *, as_json: bool) -> None:
     rows = [("API", f"{started.url}/v1")]
     rows += [("page", started.page)] if started.page else []
     rows += [("models" * (number == 0), _listed(*one)) for number, one in enumerate(started.models.items())]
-    rows += [("isolation", started.isolation), ("keys", keys), ("data", started.state_dir)]
+    rows += [("isolation", started.isolation)]
+    rows += [("packages", started.packages)] if started.packages else []
+    rows += [("keys", keys), ("data", started.state_dir)]
     print(f"belljar {__version__}\n")
     for name, text in rows:
         print(f"  {name:<10} {visible(text)}")  # names of models are the servers'

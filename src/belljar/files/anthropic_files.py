@@ -71,7 +71,7 @@ class AnthropicFiles(FilesApi):
 def _sdk(api_key: str | None, base_url: str | None, settings: ApiSettings | None) -> anthropic.Anthropic:
     found = reach("anthropic", api_key, base_url, settings)
     address = found.address.removesuffix("/v1")
-    made: anthropic.Anthropic = access.sdk("anthropic", "anthropic").Anthropic(api_key=found.key, base_url=address)
+    made: anthropic.Anthropic = access.sdk("anthropic").Anthropic(api_key=found.key, base_url=address)
     return made
 
 

@@ -39,7 +39,7 @@ class OpenAIFiles(FilesApi):
         settings: ApiSettings | None = None,
         **options: Any,
     ) -> None:
-        made = client or _sdk(reach(self.provider, api_key, base_url, settings))
+        made = client or _sdk(self.provider, reach(self.provider, api_key, base_url, settings))
         super().__init__(client=made.with_options(max_retries=0), owned=client is None, **options)
 
     def _send(
@@ -105,8 +105,8 @@ class GatewayFiles(OpenAIFiles):
     vendor = "the gateway"
 
 
-def _sdk(found: Reach) -> openai.OpenAI:
-    made: openai.OpenAI = access.sdk("openai", "openai").OpenAI(api_key=found.key or "none", base_url=found.address)
+def _sdk(provider: str, found: Reach) -> openai.OpenAI:
+    made: openai.OpenAI = access.sdk(provider).OpenAI(api_key=found.key or "none", base_url=found.address)
     return made
 
 

@@ -77,6 +77,8 @@ class Started:
     models: Mapping[str, Sequence[str]]
     """By upstream, ours first; none where an upstream has not told yet."""
     isolation: str
+    packages: str | None
+    """What code finds installed; None where none runs."""
     keys: int | None
     """How many are good; None where none are asked for."""
     state_dir: str
@@ -274,6 +276,7 @@ class Gateway:
             page=f"{url}/" if settings.page else None,
             models=models,
             isolation=self.isolation,
+            packages=self._ground.summary(),
             keys=self._good_keys,
             state_dir=str(settings.state_dir),
         )
@@ -327,6 +330,7 @@ def _policy(settings: Settings) -> Policy:
         minutes=settings.container_minutes,
         timeout=settings.timeout,
         memory=settings.container_memory,
+        packages=settings.packages,
         isolation=cast(Literal["per_container", "per_call"], settings.isolation),
         sandboxes_per_owner=settings.quota_sandboxes,
         whole_archives=settings.quota_bytes is None,

@@ -9,13 +9,14 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 
 from belljar.config import Settings
-from belljar.errors import BelljarError, CannotConfine, Refused
+from belljar.errors import BadSettings, BelljarError, CannotConfine, Refused
 from belljar.sandbox.asking import make_spec
 from belljar.sandbox.base import Sandbox, SandboxSource, Spec
 from belljar.sandbox.default import options as source_options
 from belljar.sandbox.local import diagnosis
 from belljar.sandbox.local.probe import probe
 from belljar.sandbox.packages import Installed
+from belljar.sandbox.packages.stack import judge
 
 _GREETING = 2.0
 """Seconds that the banner waits for a server to say how it keeps code apart."""
@@ -36,7 +37,9 @@ class Ground:
     isolation: Callable[[], str]
     """What keeps code apart, for the banner."""
     packages: Callable[[], Sequence[Installed]]
-    """The exact list of the data stack."""
+    """The exact list of what a sandbox starts with."""
+    summary: Callable[[], str | None]
+    """The same in words for the banner, with the remedy where there is less than there could be."""
     spare: Callable[[], int]
     """Sandboxes that are ready and nobody's yet."""
     greeting: float = 0.0
@@ -73,6 +76,7 @@ def _nowhere() -> Ground:
         problem=_no_problem,
         isolation=lambda: "none needed: the code interpreter is off",
         packages=tuple,
+        summary=lambda: None,
         spare=int,
     )
 
@@ -94,6 +98,7 @@ async def _jail(settings: Settings) -> Ground:
         problem=_no_problem,
         isolation=lambda: diagnosis.summary(report),
         packages=lambda: source.packages,
+        summary=lambda: source.summary,
         spare=lambda: source.spare,
     )
 
@@ -110,12 +115,22 @@ def _server(settings: Settings, url: str) -> Ground:
         said = ""
         while True:
             try:
-                return await source.prepare()
+                await source.prepare()
+                break
             except Refused as error:
                 if str(error) != said:
                     said = str(error)
                     _log.warning("%s", said)
             await asyncio.sleep(_AGAIN)
+        if settings.packages == "data" and (
+            refusal := judge(source.packages).refusal(f" on the sandbox server at {url}")
+        ):
+            raise BadSettings(refusal)
+
+    def summary() -> str:
+        if settings.packages == "none":
+            return "the standard library"
+        return "no answer yet" if source.isolation is None else f"{judge(source.packages).summary} (there)"
 
     async def problem() -> str | None:
         try:
@@ -130,6 +145,7 @@ def _server(settings: Settings, url: str) -> Ground:
         problem=problem,
         isolation=lambda: f"sandbox server at {url}: {source.isolation or 'no answer yet'}",
         packages=lambda: source.packages,
+        summary=summary,
         spare=lambda: source.spare,
         greeting=_GREETING,
     )

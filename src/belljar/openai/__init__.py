@@ -2,7 +2,7 @@
 
 from belljar.providers.access import sdk
 
-sdk("openai", "openai")  # says which extra to install where it is missing
+sdk("openai")  # says which extra to install where it is missing
 
 from belljar.openai.client import AsyncOpenAI, OpenAI  # noqa: E402
 

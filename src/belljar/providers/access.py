@@ -27,6 +27,10 @@ class Vendor:
     """Asked for where none is named; without one the server's first."""
     aliases: tuple[str, ...] = ()
     needs_key: bool = True
+    sdk: str = "openai"
+    """The package that it is asked by."""
+    extra: str = "openai"
+    """What brings that package: `belljar[extra]`."""
 
 
 VENDORS: Mapping[str, Vendor] = MappingProxyType(
@@ -43,15 +47,24 @@ VENDORS: Mapping[str, Vendor] = MappingProxyType(
             base_url="https://api.anthropic.com",
             model="claude-sonnet-5-5",
             aliases=("claude",),
+            sdk="anthropic",
+            extra="anthropic",
         ),
         "gemini": Vendor(
             keys=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
             address="GOOGLE_GEMINI_BASE_URL",
             model="gemini-3.8-flash",
             aliases=("ai_studio", "google"),
+            sdk="google.genai",
+            extra="gemini",
         ),
         "vertex": Vendor(
-            address="GOOGLE_VERTEX_BASE_URL", model="gemini-3.8-flash", aliases=("vertex_ai",), needs_key=False
+            address="GOOGLE_VERTEX_BASE_URL",
+            model="gemini-3.8-flash",
+            aliases=("vertex_ai",),
+            needs_key=False,
+            sdk="google.genai",
+            extra="gemini",
         ),
         "xai": Vendor(
             keys=("XAI_API_KEY",),
@@ -59,6 +72,7 @@ VENDORS: Mapping[str, Vendor] = MappingProxyType(
             base_url="https://api.x.ai/v1",
             model="grok-4.6",
             aliases=("grok",),
+            extra="xai",
         ),
         "lm_studio": Vendor(
             keys=("LM_STUDIO_API_KEY",),
@@ -113,11 +127,18 @@ def model_for(provider: str, settings: ApiSettings) -> str:
     return VENDORS[provider].model
 
 
-def sdk(module: str, extra: str) -> Any:
-    """A vendor's SDK, imported when it is first needed."""
+def sdk(provider: str) -> Any:
+    """The package that a provider is asked by, imported when it is first needed."""
+    module = VENDORS[provider].sdk
     try:
         return import_module(module)
     except ModuleNotFoundError as missing:
         if missing.name is None or not module.startswith(missing.name):
             raise
-        raise BadSettings(f"the {module} package is not installed; run: pip install 'belljar[{extra}]'") from None
+        raise BadSettings(without_sdk(provider)) from None
+
+
+def without_sdk(provider: str) -> str:
+    """What is said where that package is missing."""
+    vendor = VENDORS[provider]
+    return f"the {vendor.sdk} package is not installed; run: pip install 'belljar[{vendor.extra}]'"

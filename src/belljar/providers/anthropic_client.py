@@ -200,7 +200,7 @@ def _sdk(settings: ApiSettings, api_key: str | None, base_url: str | None) -> an
     if key is None:
         raise AnthropicError.of("AUTH_ERROR", "no key is set")
     address = (base_url or access.address_for("anthropic", settings)).removesuffix("/v1")
-    made: anthropic.Anthropic = access.sdk("anthropic", "anthropic").Anthropic(api_key=key, base_url=address)
+    made: anthropic.Anthropic = access.sdk("anthropic").Anthropic(api_key=key, base_url=address)
     return made
 
 

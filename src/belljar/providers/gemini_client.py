@@ -90,7 +90,7 @@ class GeminiClient(BaseClient):
         self._uploads = uploads
 
     def _sdk(self, settings: ApiSettings, api_key: str | None, base_url: str | None) -> genai.Client:
-        module = access.sdk("google.genai", "gemini")
+        module = access.sdk("gemini")
         address = base_url or access.address_for(self.provider, settings)
         options: Body = {"http_options": {"base_url": address}} if address else {}
         key = api_key or access.key_for(self.provider, settings)

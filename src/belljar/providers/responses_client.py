@@ -176,7 +176,7 @@ def openai_sdk(
     key = api_key or access.key_for(provider, settings)
     if key is None and access.VENDORS[provider].needs_key:
         raise error.of("AUTH_ERROR", "no key is set")
-    module = access.sdk("openai", "openai")
+    module = access.sdk(provider)
     made: openai.OpenAI = module.OpenAI(
         api_key=key or "none", base_url=base_url or access.address_for(provider, settings)
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypedDict
 
-from belljar.config import Wrong, size
+from belljar.config import PACKAGES, Wrong, size
 from belljar.errors import InvalidRequest, TooLarge
 from belljar.sandbox.base import MIB, TIERS, Cell, Limits, Spec
 
@@ -31,7 +31,7 @@ class Asked(TypedDict, total=False):
 def make_spec(
     *,
     memory: int | str = "1g",
-    packages: str = "data",
+    packages: str = "auto",
     requirements: Sequence[str] = (),
     timeout: float | None = 60.0,
     cpus: float | None = None,
@@ -58,7 +58,16 @@ def make_spec(
         disk=memory_bytes // 2 if disk is None else parse_size(disk, name="disk"),
         output=parse_size(output, name="output"),
     )
-    return Spec(limits=limits, packages=packages, requirements=make_requirements(requirements))
+    return Spec(limits=limits, packages=make_packages(packages), requirements=make_requirements(requirements))
+
+
+def make_packages(packages: object) -> str:
+    """The name of an environment; whether it can be had here is found by whoever makes the sandbox."""
+    if not isinstance(packages, str) or packages not in PACKAGES:
+        known = ", ".join(PACKAGES)
+        shown = repr(packages)[:80]
+        raise InvalidRequest(f"packages: {shown} is not an environment; use one of {known}", param="packages")
+    return packages
 
 
 def make_requirements(requirements: Sequence[str]) -> tuple[str, ...]:

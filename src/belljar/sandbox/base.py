@@ -59,8 +59,8 @@ class Spec:
     """What is asked of a source."""
 
     limits: Limits = field(default_factory=Limits)
-    packages: str = "data"
-    """The base environment: `data` (preloaded) or `none` (standard library only)."""
+    packages: str = "auto"
+    """The base environment: `data` (preloaded), `none` (the standard library), or what the source has (`auto`)."""
     requirements: tuple[str, ...] = ()
 
 

@@ -29,6 +29,7 @@ def options(settings: Settings, *, warm: int | None = None, preload: bool = True
 
     return Options(
         cache=settings.cache_dir,
+        packages=settings.packages,
         most=settings.max_sandboxes,
         warm=settings.warm if warm is None else warm,
         preload=preload,

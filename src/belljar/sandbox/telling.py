@@ -31,7 +31,7 @@ from belljar.errors import (
     WorkspaceError,
     WorkspaceSecurityError,
 )
-from belljar.sandbox.asking import LEAST_MEMORY, make_cell
+from belljar.sandbox.asking import LEAST_MEMORY, make_cell, make_packages
 from belljar.sandbox.base import Cell, FileInfo, Limits, Spec
 from belljar.sandbox.outputs import (
     Bundle,
@@ -263,11 +263,7 @@ def tell_spec(spec: Spec) -> Told:
 def read_spec(told: Mapping[str, object]) -> Spec:
     """What is left out has its default."""
     refuse_unknown(told, ("limits", "packages", "requirements"))
-    packages = told.get("packages", "data")
-    if packages not in ("data", "none"):
-        raise InvalidRequest(
-            f"packages: {_shown(packages)} is not an environment; use one of data, none", param="packages"
-        )
+    packages = make_packages(told.get("packages", "auto"))
     return Spec(_read_limits(told.get("limits", {})), packages, read_requirements(told))
 
 

@@ -176,7 +176,13 @@ def test_no_sdk_is_imported_before_it_is_used(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("provider", "module", "extra"),
-    [("openai", "openai", "openai"), ("anthropic", "anthropic", "anthropic"), ("gemini", "google.genai", "gemini")],
+    [
+        ("openai", "openai", "openai"),
+        ("anthropic", "anthropic", "anthropic"),
+        ("gemini", "google.genai", "gemini"),
+        ("xai", "openai", "xai"),
+        ("ollama", "openai", "openai"),
+    ],
 )
 def test_a_missing_sdk_is_named_with_its_extra(
     monkeypatch: pytest.MonkeyPatch, provider: str, module: str, extra: str

@@ -97,6 +97,14 @@ def test_missing_packages(start: Callable[..., Driver]) -> None:
     assert "'lxml_not' is not installed" in guest.run(wrapped).traceback
 
 
+@pytest.mark.parametrize(
+    ("module", "named"), [("Not_There", True), ("notthere", True), ("notthere_ta", False), ("os.notthere", False)]
+)
+def test_what_most_would_expect_has_its_own_remedy(start: Callable[..., Driver], module: str, named: bool) -> None:
+    guest = start(how_to_add="Ask.", missed=["not-there", "notthere"], how_to_mend="Install it.")
+    assert guest.run(f"import {module}").traceback.endswith("Ask. Install it.\n") == named
+
+
 def test_many_packages_are_shortened(start: Callable[..., Driver]) -> None:
     text = start(packages=[f"p{i:03}" for i in range(400)]).run("import nope").traceback
     assert "p059 and 340 more." in text

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from belljar.gateway.containers import LeftOut, Policy
 from belljar.gateway.interpreter import telling
@@ -37,6 +38,19 @@ def test_the_description_has_every_limit_and_the_exact_paths() -> None:
         "[name](sandbox:/mnt/data/name)",
     ):
         assert part in about
+
+
+@pytest.mark.parametrize(
+    ("packages", "requirements", "figures"),
+    [((), (), False), (("pandas",), (), False), (("matplotlib",), (), True), ((), ("matplotlib>=3",), True)],
+)
+def test_the_description_promises_nothing_that_is_not_there(
+    packages: tuple[str, ...], requirements: tuple[str, ...], figures: bool
+) -> None:
+    about = telling.describe(replace(CONTAINER, requirements=requirements), [], Policy(), packages)
+    assert ("Every matplotlib figure" in about) == figures
+    assert ("Only the standard library is installed." in about) == (not packages)
+    assert about.count("pandas") == packages.count("pandas")
 
 
 def test_the_description_follows_the_policy_and_the_container() -> None:

@@ -33,5 +33,5 @@ class ClaudeAgentSDKClientConfig:
             raise AnthropicError.of("AUTH_ERROR", "no key is set")
         address = (self.base_url or access.address_for("anthropic", settings)).removesuffix("/v1")
         more = {} if self.timeout is None else {"timeout": self.timeout}
-        made: Anthropic = access.sdk("anthropic", "anthropic").Anthropic(api_key=key, base_url=address, **more)
+        made: Anthropic = access.sdk("anthropic").Anthropic(api_key=key, base_url=address, **more)
         return made

@@ -69,7 +69,7 @@ class OpenAIClientConfig:
             "timeout": self.timeout,
             "max_retries": self.max_retries,
         }
-        made: OpenAI = access.sdk("openai", "openai").OpenAI(
+        made: OpenAI = access.sdk("openai").OpenAI(
             **{name: value for name, value in members.items() if value is not None}
         )
         return made

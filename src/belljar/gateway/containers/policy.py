@@ -23,7 +23,8 @@ class Policy:
     """Where nothing is asked for."""
     tiers: tuple[str, ...] = tuple(TIERS)
     """What may be asked for."""
-    packages: str = "data"
+    packages: str = "auto"
+    """The base environment; `auto` is what the source of sandboxes is set to."""
     isolation: Literal["per_container", "per_call"] = "per_container"
     """`per_call`: every lease has a sandbox of its own with the files in place, and no variables outlive it."""
     heal_named: bool = False

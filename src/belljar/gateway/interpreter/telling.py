@@ -25,19 +25,28 @@ def describe(
     container: ContainerRecord, files: Sequence[ContainerFileRecord], policy: Policy, packages: Sequence[str]
 ) -> str:
     """The tool's description."""
-    return "\n\n".join([_kernel(policy), _limits(container, policy), _packages(container, packages), _workspace(files)])
+    return "\n\n".join(
+        [
+            _kernel(policy, (*packages, *container.requirements)),
+            _limits(container, policy),
+            _packages(container, packages),
+            _workspace(files),
+        ]
+    )
 
 
-def _kernel(policy: Policy) -> str:
+def _kernel(policy: Policy, packages: Sequence[str]) -> str:
     state = (
         "Each call starts a fresh interpreter: nothing but the files stays from call to call."
         if policy.isolation == "per_call"
         else "It works like a notebook: variables, imports and files stay from call to call."
     )
+    figures = "Every matplotlib figure is shown to the user, without plt.show() and without being saved. "
+    if not any("matplotlib" in one for one in packages):
+        figures = ""
     return (
         f'Runs Python in a sandbox; also known as the "python tool". {state} What the code prints is shown, and so is '
-        "the value of the last expression. Every matplotlib figure is shown to the user, without plt.show() and "
-        "without being saved. Top-level await works."
+        f"the value of the last expression. {figures}Top-level await works."
     )
 
 

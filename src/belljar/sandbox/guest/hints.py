@@ -24,10 +24,21 @@ class Hints:
     def __init__(self) -> None:
         self.know((), "", workdir=os.curdir, memory=0)
 
-    def know(self, packages: Sequence[str], how_to_add: str, *, workdir: str, memory: int) -> None:
-        """Learn where we are."""
+    def know(
+        self,
+        packages: Sequence[str],
+        how_to_add: str,
+        *,
+        workdir: str,
+        memory: int,
+        missed: Sequence[str] = (),
+        how_to_mend: str = "",
+    ) -> None:
+        """Learn where we are. `missed` are names, in small letters, that most would expect here, which has a remedy."""
         self._packages = packages
         self._how_to_add = how_to_add
+        self._missed = missed
+        self._how_to_mend = how_to_mend
         self._workdir = workdir
         self._memory = memory
 
@@ -35,7 +46,8 @@ class Hints:
         """A line to put under the traceback; empty if there is nothing to say."""
         missing = _missing_module(error)
         if missing and not self._is_in_workdir(missing):
-            return f"Hint: {missing!r} is not installed in this sandbox. {self.packages()}\n"
+            mend = f" {self._how_to_mend}" if missing.lower().replace("_", "-") in self._missed else ""
+            return f"Hint: {missing!r} is not installed in this sandbox. {self.packages()}{mend}\n"
         if isinstance(error, EOFError) and not error.args:  # getpass, for one
             return f"Hint: {NO_INPUT}\n"
         return ""

@@ -123,6 +123,8 @@ class Guest:
             settings.get("how_to_add", ""),
             workdir=settings.get("workdir", "/mnt/data"),
             memory=settings.get("memory", 0),
+            missed=settings.get("missed", ()),
+            how_to_mend=settings.get("how_to_mend", ""),
         )
         self._blas.know(settings.get("threads", 1))
         _start_afresh()

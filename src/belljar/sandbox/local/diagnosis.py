@@ -10,6 +10,8 @@ from typing import Literal
 MACHINES = ("x86_64", "aarch64")
 OLDEST = (5, 12)
 PER_NAMESPACE = (5, 14)
+STACK = "data stack"
+"""The one check of what code finds inside, rather than of what keeps it there."""
 
 ELSEWHERE = {
     "darwin": (
@@ -97,7 +99,9 @@ class Facts:
     pids: int | None = None
     python: str = "/usr/bin/python3"
     python_problem: str = ""
-    missing_packages: tuple[str, ...] = ()
+    stack_flaw: str = ""
+    """What is wrong with the data stack, and what mends it."""
+    stack_remedy: str = ""
 
 
 def diagnose(facts: Facts) -> Report:
@@ -129,10 +133,10 @@ def diagnose(facts: Facts) -> Report:
             "use a Python whose files everybody may read" if facts.python_problem else "",
         ),
         Check(
-            "data stack",
-            not facts.missing_packages,
-            f"not installed: {', '.join(facts.missing_packages)}" if facts.missing_packages else "installed",
-            "pip install 'belljar[data]', or run with --packages none" if facts.missing_packages else "",
+            STACK,
+            not facts.stack_flaw,
+            facts.stack_flaw or "installed",
+            facts.stack_remedy,
             needed=False,
         ),
     )
@@ -363,7 +367,7 @@ def _rungs(facts: Facts) -> tuple[Rung, ...]:
 def summary(report: Report) -> str:
     """What keeps code apart on this host, in a line."""
     weak = [rung.limit for rung in report.rungs if not rung.hard]
-    absent = [check.name for check in report.checks if not check.ok]
+    absent = [check.name for check in report.checks if not check.ok and check.name != STACK]
     notes = [f"not kept by the kernel: {', '.join(weak)}"] * bool(weak)
     notes += [f"without {', '.join(absent)}"] * bool(absent)
     return "; ".join([report.level, *notes])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import importlib.metadata
-import importlib.util
 import json
 import os
 import re
@@ -14,12 +13,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+from belljar.config import DATA_EXTRA
 from belljar.errors import BadSettings
 from belljar.sandbox import owned
 from belljar.sandbox.local.jail import Environment
-from belljar.sandbox.packages import Installed, installed
-
-NAMES = ("data", "none")
+from belljar.sandbox.packages import Stack
 
 PRELOAD = ("numpy", "pandas", "pyarrow", "matplotlib.pyplot", "scipy", "PIL.Image", "openpyxl")
 """Imported in the zygote, where installed. Each costs every fork a little, so only what most cells use is here;
@@ -31,35 +29,25 @@ HOW_TO_ADD = (
 )
 
 
-def environment(name: str, packages: tuple[Installed, ...], *, preload: bool) -> Environment:
-    """An environment by name; `BadSettings` with the remedy if it is not there."""
-    if name not in NAMES:
-        raise BadSettings(f"packages: {name!r} is not an environment; use one of {', '.join(NAMES)}")
-    if name == "none":
-        return Environment(name, site=False, settings={"packages": [], "how_to_add": HOW_TO_ADD})
-    if importlib.util.find_spec("pandas") is None or importlib.util.find_spec("matplotlib") is None:
-        raise BadSettings(
-            "packages: 'data' is not installed; run: pip install 'belljar[data]' (or use packages='none')"
-        )
-    names = tuple(name for name in PRELOAD if importlib.util.find_spec(name.partition(".")[0]) is not None)
-    settings = {"packages": [package.name for package in packages], "how_to_add": HOW_TO_ADD}
-    return Environment(name, names if preload else (), settings=settings)
+def choose(setting: str, stack: Stack) -> str:
+    """The environment that a sandbox starts with where none is asked for; `BadSettings` if it cannot be had."""
+    if setting == "data" and (refusal := stack.refusal()):
+        raise BadSettings(refusal)
+    return setting if setting != "auto" else "data" if stack.begun else "none"
 
 
-def data_stack(site_packages: list[str]) -> tuple[Installed, ...]:
-    """What `belljar[data]` has put there, exactly: the packages a cell can count on."""
-    wanted = set()
-    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-        for line in importlib.metadata.requires("belljar") or ():
-            if "extra ==" in line and "'data'" in line.replace('"', "'"):
-                wanted.add(_normal(line))
-    found = installed([Path(path) for path in site_packages])
-    return tuple(p for p in found if _normal(p.name) in wanted) if wanted else found  # run from a bare checkout
-
-
-def _normal(requirement: str) -> str:
-    end = next((i for i, c in enumerate(requirement) if not (c.isalnum() or c in "-_.")), len(requirement))
-    return requirement[:end].lower().replace("_", "-").replace(".", "-")
+def environment(name: str, stack: Stack, *, preload: bool) -> Environment:
+    """What the zygote of that name is told."""
+    packages = stack.present if name == "data" else ()
+    known = {module for one in packages for module in one.imports}
+    loaded = tuple(module for module in PRELOAD if module.partition(".")[0] in known) if preload else ()
+    settings = {
+        "packages": [one.name for one in packages],
+        "how_to_add": HOW_TO_ADD,
+        "missed": stack.missed,
+        "how_to_mend": f"It is of the data stack, which whoever runs this sandbox can add to Belljar: {DATA_EXTRA}",
+    }
+    return Environment(name, loaded, site=name == "data", settings=settings)
 
 
 def font_list(cache: Path) -> tuple[str, Path] | None:

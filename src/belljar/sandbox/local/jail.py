@@ -197,8 +197,11 @@ class Jail:
 
     def create(self, request: messages.Create, fds: list[int]) -> None:
         """Ask for an interpreter; the environment's zygote of the moment makes it."""
+        name = request["environment"]
         with self._lock:
-            self._send({**request, "environment": self._zygotes[request["environment"]]}, fds)
+            if name not in self._zygotes:
+                raise Lost(f"the jail has no environment {name!r} now; ask for the sandbox again")
+            self._send({**request, "environment": self._zygotes[name]}, fds)
 
     def _send(self, message: object, fds: list[int]) -> None:
         try:
@@ -216,6 +219,8 @@ class Jail:
 
     def complaint(self) -> str:
         """The last words of the jail's own processes."""
+        if self._stderr.closed:
+            return "it was closed"
         self._stderr.seek(0)
         lines = self._stderr.read().decode(errors="replace").strip().splitlines()
         return "last words: " + " | ".join(lines[-3:]) if lines else "it left no message"

@@ -5,7 +5,6 @@ Importable on any platform: it is asked before anything else of the jail is.
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import platform
@@ -53,11 +52,14 @@ def gather() -> Facts:
     import resource
 
     from belljar.sandbox.local import users
+    from belljar.sandbox.local.jail import python_home
+    from belljar.sandbox.packages.stack import look
 
     tried = _try_all()
     group = json.loads(tried.pop("cgroup", None) or '{"kind": "none", "cpu": false, "why": "could not be tried"}')
     landlock = int(tried.pop("landlock", None) or 0)
     openat2 = tried.pop("openat2", "could not be tried")
+    stack = look(python_home()["site_packages"])
     return Facts(
         platform=sys.platform,
         machine=platform.machine(),
@@ -78,7 +80,8 @@ def gather() -> Facts:
         pids=_process_limit(_bounded(resource.getrlimit(resource.RLIMIT_NPROC)[0])),
         python=os.path.realpath(sys.executable),
         python_problem=_python_problem(),
-        missing_packages=tuple(n for n in ("pandas", "matplotlib") if importlib.util.find_spec(n) is None),
+        stack_flaw=stack.flaw,
+        stack_remedy=stack.remedy,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import logging
 import resource
 import threading
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -14,7 +15,7 @@ from functools import cached_property
 from pathlib import Path
 
 from belljar.errors import BadSettings, BelljarError, CannotConfine, InvalidRequest, Lost, NoneFree
-from belljar.sandbox.asking import make_requirements
+from belljar.sandbox.asking import make_packages, make_requirements
 from belljar.sandbox.base import Spec
 from belljar.sandbox.local import cgroups, drive, environments, probe, root, users
 from belljar.sandbox.local.box import Box
@@ -22,6 +23,9 @@ from belljar.sandbox.local.jail import Jail, python_home
 from belljar.sandbox.local.sandbox import LocalSandbox
 from belljar.sandbox.local.warm import Pool
 from belljar.sandbox.packages import Installed, LayerPolicy, LayerStore, installed, unnamed
+from belljar.sandbox.packages.stack import look
+
+_log = logging.getLogger("belljar.sandbox")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +34,8 @@ class Options:
 
     cache: Path
     """Where package layers and the font list are kept."""
+    packages: str = "auto"
+    """What a sandbox starts with that asks for nothing else: `data`, `none`, or `auto`, what there is of the stack."""
     most: int = 256
     """Sandboxes in use at once; those kept ready come on top."""
     warm: int = 0
@@ -54,11 +60,13 @@ class LocalSource:
         self._jail: Jail | None = None
         self._ready: set[str] = set()
         self._stores: dict[str, LayerStore] = {}
-        self._packages: tuple[Installed, ...] = ()
+        self.stack = look(python_home()["site_packages"])
+        """What there is of the data stack, as far as known: whether it loads is seen when it is first loaded."""
+        self._warm_spec = self._settle(options.warm_spec)
         self._alive = 0
         self._uids = itertools.count()
         self._made = itertools.count()
-        self._pool = Pool(options.warm_spec, options.warm, make=self._make, prime=_prime, end=_end)
+        self._pool = Pool(self._warm_spec, options.warm, make=self._make, prime=_prime, end=_end)
         self._closed = False
 
     # -- for asyncio --------------------------------------------------------------------------------------------
@@ -66,13 +74,14 @@ class LocalSource:
     @asynccontextmanager
     async def acquire(self, spec: Spec) -> AsyncIterator[LocalSandbox]:
         """A sandbox for as long as the context lasts."""
+        settled = self._settle(spec)
         with self._place():
-            box = self._pool.claim(spec) or await self._pool.expect_async(spec)
+            box = self._pool.claim(settled) or await self._pool.expect_async(settled)
             if box is None:
-                if not self.is_ready(spec):
+                if not self._is_ready(settled):
                     await asyncio.to_thread(self.prepare, spec)
                 with self._pool.first():
-                    box = await self._make_async(spec)
+                    box = await self._make_async(settled)
             try:
                 yield LocalSandbox(box)
             finally:
@@ -83,12 +92,13 @@ class LocalSource:
     @contextmanager
     def lease(self, spec: Spec) -> Iterator[Box]:
         """The same for blocking callers."""
+        settled = self._settle(spec)
         with self._place():
-            box = self._pool.claim(spec) or self._pool.expect(spec)
+            box = self._pool.claim(settled) or self._pool.expect(settled)
             if box is None:
                 self.prepare(spec)
                 with self._pool.first():
-                    box = self._make(spec)
+                    box = self._make(settled)
             try:
                 yield box
             finally:
@@ -96,13 +106,33 @@ class LocalSource:
 
     # -- getting ready ------------------------------------------------------------------------------------------
 
-    def is_ready(self, spec: Spec) -> bool:
+    @property
+    def environment(self) -> str:
+        """What a sandbox starts with that asks for nothing else; `BadSettings` if that cannot be had here."""
+        return environments.choose(self._options.packages, self.stack)
+
+    @property
+    def summary(self) -> str:
+        """The same in words, with the remedy where there is less than there could be."""
+        return "the standard library" if self._options.packages == "none" else self.stack.summary
+
+    def _settle(self, spec: Spec) -> Spec:
+        """The same with the name of an environment that can be had."""
+        name = make_packages(spec.packages)
+        if name == "auto":
+            return replace(spec, packages=self.environment)
+        if name == "data" and (refusal := self.stack.refusal()):
+            raise InvalidRequest(refusal, param="packages")
+        return spec
+
+    def _is_ready(self, spec: Spec) -> bool:
         jail = self._jail
         up = jail is not None and jail.alive and not self._closed
         return up and spec.packages in self._ready and not spec.requirements
 
     def prepare(self, spec: Spec) -> None:
         """Start the jail and the environment, and fetch the requirements: everything that takes long. Blocking."""
+        settled = self._settle(spec)
         with self._starting:
             if self._closed:
                 raise Lost("the source is closed")
@@ -112,13 +142,14 @@ class LocalSource:
             if self._jail is None:
                 self._start()
             assert self._jail is not None
-            if spec.packages not in self._ready:
-                chosen = environments.environment(spec.packages, self.packages, preload=self._options.preload)
-                self._jail.add(chosen)
-                self._ready.add(spec.packages)
-            self._pool.start()
+            if settled.packages not in self._ready:
+                self._load(self._jail, settled.packages)
+                self._ready.add(settled.packages)
+            if self._warm_spec.packages in self._ready:  # nobody may have asked for that one yet
+                self._pool.start()
+        self._settle(spec)  # whether the stack loads is known only now
         if spec.requirements:
-            self._paths(spec)
+            self._paths(settled)
 
     def _start(self) -> None:
         raise_file_limit()
@@ -142,6 +173,14 @@ class LocalSource:
             return str(error)
         return None
 
+    def _load(self, jail: Jail, name: str) -> None:
+        failed = jail.add(environments.environment(name, self.stack, preload=self._options.preload))["missing"]
+        if failed:
+            self.stack = self.stack.tried(failed)
+            _log.warning("the data stack %s; to mend it: %s", self.stack.flaw, self.stack.remedy)
+            # From the start: what broke halfway would break in a cell by another error, which is not the cause.
+            jail.add(environments.environment(name, self.stack, preload=self._options.preload))
+
     def _layer_store(self, packages: str) -> LayerStore:
         """Layers that go with an environment. All are in one directory, which the jail mounts."""
         store = self._stores.get(packages)
@@ -158,10 +197,8 @@ class LocalSource:
 
     @property
     def packages(self) -> tuple[Installed, ...]:
-        """The exact list of the data stack."""
-        if not self._packages:
-            self._packages = environments.data_stack(python_home()["site_packages"])
-        return self._packages
+        """The exact list of what a sandbox starts with that asks for nothing else."""
+        return self.stack.present if self.environment == "data" else ()
 
     def _paths(self, spec: Spec) -> tuple[str, ...]:
         """Where the requirements are, inside; the second call for the same ones is a dictionary look-up."""
@@ -221,7 +258,7 @@ class LocalSource:
 
     def _renew(self, jail: Jail, name: str) -> None:
         with contextlib.suppress(BelljarError, OSError):  # the old one goes on serving then
-            jail.add(environments.environment(name, self.packages, preload=self._options.preload))
+            jail.add(environments.environment(name, self.stack, preload=self._options.preload))
             # Those made ahead are children of the old one, which stays for as long as any of them is there.
             self._pool.refresh()
 

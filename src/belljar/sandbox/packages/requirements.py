@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from email.parser import HeaderParser
 from importlib.metadata import Distribution, distributions
+from itertools import chain
 from pathlib import Path
 
 from packaging.requirements import InvalidRequirement, Requirement
@@ -76,10 +77,14 @@ class Installed:
     """What it requires for its extras, as it says it: `openpyxl>=3; extra == "excel"`."""
 
 
-def installed(site_packages: Sequence[Path]) -> tuple[Installed, ...]:
-    """Every distribution on these paths, by name; on the first path where a name occurs twice."""
+def installed(site_packages: Sequence[Path], *, only: Collection[str] | None = None) -> tuple[Installed, ...]:
+    """Every distribution on these paths, by name, or `only` these; on the first path where a name occurs twice."""
+    paths = [str(path) for path in site_packages]
+    wanted = (
+        (distributions(path=paths, name=name) for name in only) if only is not None else [distributions(path=paths)]
+    )
     found: dict[str, Installed] = {}
-    for distribution in distributions(path=[str(path) for path in site_packages]):
+    for distribution in chain.from_iterable(wanted):
         head = HeaderParser().parsestr(distribution.read_text("METADATA") or distribution.read_text("PKG-INFO") or "")
         name = canonicalize_name(head.get("Name", ""))
         if name and name not in found:

@@ -7,6 +7,7 @@ from dataclasses import fields
 from typing import TypeAlias, get_args
 
 from belljar import __version__
+from belljar.config import PACKAGES
 from belljar.sandbox.base import TIERS, Limits
 from belljar.sandbox.outputs import Reason
 from belljar.sandbox.server.execute import LONGEST_TIMEOUT, USUAL_MEMORY, USUAL_TIMEOUT
@@ -239,7 +240,7 @@ def _schemas() -> dict[str, object]:
         "Requirements": _object({"requirements": _TEXTS}, examples=[{"requirements": ["humanize>=4"]}]),
         "Limits": _object({one.name: _limit(one.type, one.default) for one in fields(Limits)}, required=[]),
         "Spec": _object(
-            {"limits": _ref("Limits"), "packages": {"enum": ["data", "none"]}, "requirements": _TEXTS},
+            {"limits": _ref("Limits"), "packages": {"enum": list(PACKAGES)}, "requirements": _TEXTS},
             required=[],
             examples=[{}, {"limits": {"memory": 1 << 30, "timeout": None}, "packages": "none"}],
         ),

@@ -45,6 +45,8 @@ class Started:
 
     url: str
     isolation: str
+    packages: str
+    """What code finds installed."""
     capacity: int
     warm: int
     token: bool
@@ -75,7 +77,7 @@ async def serve(settings: Settings, door: socket.socket, announce: Callable[[Sta
     with stopped_by_signals(stop.set):
         try:
             async with listening(source, door, guard, capacity=settings.max_sandboxes, drain=settings.drain) as app:
-                tell = partial(_tell, settings, door, announce)
+                tell = partial(_tell, settings, door, announce, source)
                 preparing = asyncio.create_task(prepare(app.health, source, tell))
                 stopped = asyncio.create_task(stop.wait())
                 try:
@@ -138,7 +140,13 @@ def _make_source(settings: Settings) -> LocalSource:
     return LocalSource(replace(wanted, warm_spec=make_spec(memory=settings.container_memory)))
 
 
-def _tell(settings: Settings, door: socket.socket, announce: Callable[[Started], None], isolation: str) -> None:
+def _tell(
+    settings: Settings,
+    door: socket.socket,
+    announce: Callable[[Started], None],
+    source: LocalSource,
+    isolation: str,
+) -> None:
     if settings.sandbox_socket is not None:
         url = f"unix://{settings.sandbox_socket}"
     else:
@@ -147,6 +155,7 @@ def _tell(settings: Settings, door: socket.socket, announce: Callable[[Started],
         Started(
             url=url,
             isolation=isolation,
+            packages=source.summary,
             capacity=settings.max_sandboxes,
             warm=settings.warm,
             token=settings.sandbox_token is not None,

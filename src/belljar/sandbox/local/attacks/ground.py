@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import os
 import re
 import secrets
@@ -132,14 +131,12 @@ class Ground:
     def __init__(self, source: LocalSource) -> None:
         self._source = source
         self._stack = contextlib.ExitStack()
-        stack = importlib.util.find_spec("pandas") and importlib.util.find_spec("matplotlib")
-        self._packages = "data" if stack else "none"
 
     def __enter__(self) -> Self:
         with self._stack:
             self.tripwires = self._stack.enter_context(Tripwires())
-            self._shared = self._lease(self._stack, Limits(), self._packages)
-            self._neighbour = self._lease(self._stack, Limits(), self._packages)
+            self._shared = self._lease(self._stack, Limits(), "auto")
+            self._neighbour = self._lease(self._stack, Limits(), "auto")
             self._stack = self._stack.pop_all()
         return self
 
