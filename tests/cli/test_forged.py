@@ -65,7 +65,7 @@ DISGUISE = [
     "\x1b[2J\x1b[H  1. notes.txt - new: notes.txt\n",
     "\x9b2J\x9bH\x85  1. notes.txt - new: notes.txt\u2028\n",
     "\x1b[8m\n" * 3,
-    " " * 79 + "  1. notes.txt (9 bytes, text/plain) - new: notes.txt\n",
+    " " * 75 + "  1. notes.txt (9 bytes, text/plain) - new: notes.txt\n",
     "\u202e yp.putes :setirwrevo\n",
     "x\n" * 500,
 ]

@@ -53,6 +53,19 @@ def test_what_is_printed_reaches_no_line_of_ours(pieces: list[str]) -> None:
     assert [line for line in shown.lines if line][-1] == "ours, after"
 
 
+@pytest.mark.parametrize(
+    "printed",
+    ["one\ntwo\nsaved\n\x1b[2A", "one\n" + "x" * 200 + "\x1b[A\n", "a\nb\x1b[A\r", "\x1b[8m\n", "\x1b[41;31m\n"],
+)
+def test_nothing_is_left_below_or_over_a_line_of_ours(printed: str) -> None:
+    shown = Shown()
+    shown.screen.write(printed)
+    if shown.screen.within:
+        shown.screen.write("\n")
+    shown.screen.say("ours")
+    assert shown.lines[-2:] == ["ours", ""]
+
+
 def test_colours_and_progress_bars_pass() -> None:
     shown = Shown()
     shown.screen.write("\x1b[31mred\x1b[0m\n")
