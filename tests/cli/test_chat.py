@@ -452,6 +452,7 @@ def test_code_that_fails_ends_with_1(belljar: Command, house: House) -> None:
         (["x", "--provider", "nobody"], "nobody"),
         (["x", "--key-file", "missing.key"], "missing.key"),
         (["x", "--yes", "--no-save"], "not allowed"),
+        (["x", "--overwrite"], "add --yes"),
         (["x", "--provider", "lm_studio", "--model", "m", "--file", "a.csv"], "Files API"),
     ],
 )

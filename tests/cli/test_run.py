@@ -182,6 +182,7 @@ def test_too_much_memory(belljar: Command) -> None:
         (("-c", "1", "--file", "here=../out"), "'../out' does not name a file under /mnt/data"),
         (("-c", "1", "--file", "here", "--file", "there/here"), "would both be 'here'"),
         (("-c", "1", "--out", "here"), "--out: 'here' cannot be made"),
+        (("-c", "1", "--overwrite"), "--overwrite: there is no directory to overwrite in; name it: --out DIR"),
         (("-c", "1", "--require", "../x"), "requirements"),
         (("nowhere.py",), "'nowhere.py': there is no such file"),
         (("here",), "script: here is not Python source"),

@@ -79,6 +79,8 @@ def main(args: argparse.Namespace) -> int:
     message = sys.stdin.read() if args.message == "-" else args.message
     if not message.strip():
         raise InvalidRequest("message: it is empty; say what to ask", param="message")
+    if args.overwrite and not args.yes:
+        raise InvalidRequest("--overwrite: without --yes you are asked about each file; add --yes, or leave it out")
     paths = [str(regular(path)) for path in args.files]
     from belljar.cli.telling import Teller
     from belljar.providers import create_client

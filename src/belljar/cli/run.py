@@ -96,6 +96,8 @@ class Input:
 def main(args: argparse.Namespace) -> int:
     settings = load_settings({"timeout": args.timeout, "memory": args.memory, "packages": args.packages})
     code, script = read_code(args.script, args.code)
+    if args.overwrite and args.out is None:
+        raise InvalidRequest("--overwrite: there is no directory to overwrite in; name it: --out DIR")
     with ExitStack() as stack:
         inputs = [(one.name, stack.enter_context(_open(one))) for one in parse_files(args.files)]
         from belljar.sandbox.default import local_source
