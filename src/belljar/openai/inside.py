@@ -83,13 +83,15 @@ class Inside:
             self._abandon()
         return future
 
-    async def open(self, scope: Message, data: bytes, *, last: bool) -> Exchange:
+    def exchange(self, scope: Message) -> Exchange:
+        """A request that is not begun: so whoever gives up while it begins has something to hang up."""
+        return Exchange(self._app, scope)
+
+    async def open(self, exchange: Exchange, data: bytes, *, last: bool) -> None:
         """Begin a request with the first bytes of its body; for `call`."""
-        exchange = Exchange(self._app, scope)
         task = self._exchanges[exchange] = asyncio.create_task(exchange.run())
         task.add_done_callback(lambda _: self._exchanges.pop(exchange, None))
         exchange.put(data, last=last)
-        return exchange
 
     def hang_up(self, exchange: Exchange) -> None:
         if os.getpid() == self._process:

@@ -35,19 +35,19 @@ class InsideTransport(httpx.BaseTransport):
         _check(self._inside, request)
         pieces = iter(cast(httpx.SyncByteStream, request.stream))
         data, following = next(pieces, b""), next(pieces, None)
-        opened = self._inside.open(_scope(request), data, last=following is None)
-        exchange = _result(self._inside, opened, request)
+        exchange = self._inside.exchange(_scope(request))
         try:
+            _result(self._inside, self._inside.open(exchange, data, last=following is None), request)
             while following is not None:
                 if not _result(self._inside, exchange.wanting(), request):
                     break
                 data, following = following, next(pieces, None)
                 _result(self._inside, _put(exchange, data, following is None), request)
             status, headers = _result(self._inside, exchange.head(), request)
+            return httpx.Response(status, headers=headers, stream=_Answer(self._inside, exchange, request))
         except BaseException:
             self._inside.hang_up(exchange)
             raise
-        return httpx.Response(status, headers=headers, stream=_Answer(self._inside, exchange, request))
 
     def close(self) -> None:
         self._inside.close()
@@ -58,6 +58,7 @@ class _Answer(httpx.SyncByteStream):
         self._inside = inside
         self._exchange = exchange
         self._request = request
+        weakref.finalize(self, inside.hang_up, exchange).atexit = False  # of an answer that nobody closed
 
     def __iter__(self) -> Iterator[bytes]:
         while data := _result(self._inside, self._exchange.read(), self._request):
@@ -78,19 +79,19 @@ class AsyncInsideTransport(httpx.AsyncBaseTransport):
         _check(self._inside, request)
         pieces = aiter(cast(httpx.AsyncByteStream, request.stream))
         data, following = await anext(pieces, b""), await anext(pieces, None)
-        opened = self._inside.open(_scope(request), data, last=following is None)
-        exchange = await _awaited(self._inside, opened, request)
+        exchange = self._inside.exchange(_scope(request))
         try:
+            await _awaited(self._inside, self._inside.open(exchange, data, last=following is None), request)
             while following is not None:
                 if not await _awaited(self._inside, exchange.wanting(), request):
                     break
                 data, following = following, await anext(pieces, None)
                 await _awaited(self._inside, _put(exchange, data, following is None), request)
             status, headers = await _awaited(self._inside, exchange.head(), request)
+            return httpx.Response(status, headers=headers, stream=_AsyncAnswer(self._inside, exchange, request))
         except BaseException:
             self._inside.hang_up(exchange)
             raise
-        return httpx.Response(status, headers=headers, stream=_AsyncAnswer(self._inside, exchange, request))
 
     async def aclose(self) -> None:
         await asyncio.to_thread(self._inside.close)
@@ -101,6 +102,7 @@ class _AsyncAnswer(httpx.AsyncByteStream):
         self._inside = inside
         self._exchange = exchange
         self._request = request
+        weakref.finalize(self, inside.hang_up, exchange).atexit = False  # of an answer that nobody closed
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         while data := await _awaited(self._inside, self._exchange.read(), self._request):

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from typing import Any
 
 import openai
 import pytest
 
 from belljar.openai import AsyncOpenAI
+from belljar.openai.inside import Inside
 from belljar.testing import LoopbackUpstream, ScriptedModel
 
 
@@ -62,6 +64,41 @@ def test_a_cancelled_caller_cancels_the_run() -> None:
             with pytest.raises(asyncio.CancelledError):
                 await asking
             assert await asyncio.to_thread(upstream.abandoned.wait, 30)
+            never.set()
+
+    with LoopbackUpstream([["one", never]]) as upstream:
+        asyncio.run(main())
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_one_cancelled_before_the_request_has_begun_cancels_it(begun: bool) -> None:
+    """Or just after: the gateway has begun it, and its caller does not know yet."""
+    never = threading.Event()
+
+    async def main() -> None:
+        async with local(upstreams=[upstream.base_url]) as client:
+            inside: Inside = client._client._transport._inside  # type: ignore[attr-defined]
+            reached, released = threading.Event(), threading.Event()
+
+            def stand() -> None:
+                reached.set()
+                assert released.wait(30)
+
+            if not begun:
+                inside._loop.call_soon_threadsafe(stand)
+                assert await asyncio.to_thread(reached.wait, 30)
+            asking = asyncio.create_task(client.responses.create(model="sim", input="x"))
+            while not (inside._exchanges or inside._pending):  # noqa: ASYNC110 - in another thread
+                await asyncio.sleep(0)
+            while begun and not inside._exchanges:  # without this loop's hearing of it
+                time.sleep(0.001)  # noqa: ASYNC251
+            asking.cancel()
+            released.set()
+            with pytest.raises(asyncio.CancelledError):
+                await asking
+            async with asyncio.timeout(30):
+                while inside._exchanges or inside._pending:  # noqa: ASYNC110 - in another thread
+                    await asyncio.sleep(0.01)
             never.set()
 
     with LoopbackUpstream([["one", never]]) as upstream:

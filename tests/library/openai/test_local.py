@@ -12,7 +12,7 @@ import textwrap
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ import pytest
 
 from belljar.errors import BadSettings
 from belljar.openai import OpenAI
+from belljar.openai.inside import Inside
 from belljar.testing import LoopbackUpstream, ScriptedModel, call
 
 CODE: Any = [{"type": "code_interpreter", "container": {"type": "auto"}}]
@@ -141,6 +142,63 @@ def test_an_interrupt_cancels_the_run(temporary: Path) -> None:
         with pytest.raises(KeyboardInterrupt):
             client.responses.create(model="sim", input="count")
         helper.join()
+        assert upstream.abandoned.wait(30)
+        never.set()
+
+
+@contextmanager
+def standing_still(client: OpenAI) -> Iterator[Inside]:
+    """The gateway inside does nothing meanwhile, so a request waits to be begun; then all of them come to an end."""
+    inside: Inside = client._client._transport._inside  # type: ignore[attr-defined]
+    reached, released = threading.Event(), threading.Event()
+
+    def stand() -> None:
+        reached.set()
+        assert released.wait(30)
+
+    inside._loop.call_soon_threadsafe(stand)
+    assert reached.wait(30)
+    try:
+        yield inside
+    finally:
+        released.set()
+    deadline = time.monotonic() + 30
+    while inside._exchanges or inside._pending:
+        assert time.monotonic() < deadline, "a request goes on that nobody waits for"
+        time.sleep(0.01)
+
+
+def test_an_interrupt_before_a_request_has_begun_cancels_it(temporary: Path) -> None:
+    never, main = threading.Event(), threading.get_ident()
+    with LoopbackUpstream([["one", never]]) as upstream, local(upstreams=[upstream.base_url]) as client:
+        with standing_still(client) as inside:
+
+            def interrupt() -> None:
+                while not inside._pending:
+                    time.sleep(0.01)
+                signal.pthread_kill(main, signal.SIGINT)
+
+            helper = threading.Thread(target=interrupt)
+            helper.start()
+            with pytest.raises(KeyboardInterrupt):
+                client.responses.create(model="sim", input="count")
+            helper.join()
+        never.set()
+
+
+def test_a_client_that_waits_no_longer_for_a_request_to_begin_cancels_it(temporary: Path) -> None:
+    never = threading.Event()
+    with LoopbackUpstream([["one", never]]) as upstream, local(upstreams=[upstream.base_url]) as client:
+        with standing_still(client), pytest.raises(openai.APITimeoutError):
+            client.with_options(timeout=0.2, max_retries=0).responses.create(model="sim", input="count")
+        never.set()
+
+
+def test_an_answer_that_is_dropped_cancels_the_run(temporary: Path) -> None:
+    never = threading.Event()
+    with LoopbackUpstream([["one", never]]) as upstream, local(upstreams=[upstream.base_url]) as client:
+        next(iter(client.responses.create(model="sim", input="count", stream=True)))
+        gc.collect()
         assert upstream.abandoned.wait(30)
         never.set()
 
