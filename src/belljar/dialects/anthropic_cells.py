@@ -11,6 +11,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct
 
 from belljar.dialects.deltas import HostedFile
+from belljar.wire import codec
 from belljar.wire.items import CellEnd, CodeInterpreterCall, Json, Logs
 
 Block: TypeAlias = dict[str, Any]
@@ -147,7 +148,7 @@ def _given(tool: Tool, code: str) -> Block:
     if tool.member is not None:
         return {tool.member: code}
     try:
-        given: Json = msgspec.json.decode(code)
+        given: Json = codec.decode(code)
     except msgspec.DecodeError:
         given = None
     return given if isinstance(given, dict) else {}

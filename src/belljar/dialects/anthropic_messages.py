@@ -15,6 +15,7 @@ from belljar.dialects import anthropic_cells, cells, marks
 from belljar.dialects.call_ids import ANTHROPIC, CallIds
 from belljar.dialects.deltas import ModelRequest
 from belljar.errors import InvalidRequest
+from belljar.wire import codec
 from belljar.wire.items import (
     CodeInterpreterCall,
     Compaction,
@@ -41,7 +42,7 @@ Block: TypeAlias = dict[str, Any]
 VENDOR = "anthropic"
 _THOUGHT = ("thinking", "redacted_thinking")
 _BEGINNING = "(The conversation begins here.)"
-_DATA_URL = re.compile(r"data:([^;,]*)([^,]*),", re.ASCII)
+_DATA_URL = re.compile(r"data:([^;,]*+)([^,]*+),", re.ASCII)
 
 
 class _Turn:
@@ -234,7 +235,7 @@ def _thought(item: Reasoning) -> Block | None:
     if kept is None:
         return None
     try:
-        block: Json = msgspec.json.decode(kept)
+        block: Json = codec.decode(kept)
     except msgspec.DecodeError:  # a caller had its hands on it
         return None
     return block if isinstance(block, dict) and block.get("type") in _THOUGHT else None
@@ -243,7 +244,7 @@ def _thought(item: Reasoning) -> Block | None:
 def _object(arguments: str) -> Json:
     """Arguments as the object that they must be, if need be by wrapping."""
     try:
-        given: Json = msgspec.json.decode(arguments or "{}")
+        given: Json = codec.decode(arguments or "{}")
     except msgspec.DecodeError:
         given = None
     return given if isinstance(given, dict) else {"arguments": arguments}

@@ -36,6 +36,7 @@ from belljar.dialects.lines import Lines
 from belljar.dialects.members import Members
 from belljar.dialects.quirks import GENERIC, Quirks
 from belljar.errors import Garbled, ProviderError
+from belljar.wire import codec
 from belljar.wire.items import Annotation, FileCitation, Json, Reasoning, SummaryText, UrlCitation
 from belljar.wire.responses import InputDetails, OutputDetails, Usage
 from belljar.wire.tools import CustomTool
@@ -495,14 +496,14 @@ def _annotation(raw: Raw, start: int, end: int) -> Annotation | None:
 
 def _decoded(text: str) -> Json:
     try:
-        return msgspec.json.decode(text)
+        return codec.decode(text)
     except msgspec.DecodeError:
         return {}
 
 
 def _is_whole(text: str) -> bool:
     try:
-        return isinstance(msgspec.json.decode(text), dict)
+        return isinstance(codec.decode(text), dict)
     except msgspec.DecodeError:
         return False
 

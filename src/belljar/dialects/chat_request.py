@@ -325,7 +325,7 @@ class _Messages:
 def _whole(arguments: str) -> str:
     """Arguments that are JSON, if need be by wrapping: servers parse them again, and refuse the conversation if not."""
     try:
-        msgspec.json.decode(arguments)
+        codec.decode(arguments)
     except msgspec.DecodeError:
         return codec.encode({"arguments": arguments} if arguments else {}).decode()
     return arguments

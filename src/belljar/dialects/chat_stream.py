@@ -26,7 +26,7 @@ from belljar.dialects.faults import reported
 from belljar.dialects.quirks import GENERIC, Quirks
 from belljar.dialects.thinking import ThinkTags
 from belljar.errors import Garbled, ProviderError, Unreachable
-from belljar.wire import ids
+from belljar.wire import codec, ids
 from belljar.wire.items import Json, Reasoning, ReasoningText
 from belljar.wire.responses import InputDetails, OutputDetails, Usage
 
@@ -181,7 +181,7 @@ class ChatDecoder(StreamDecoder):
 
     def _check(self, payload: bytes) -> None:
         """A chunk that says nothing may be an error in a shape of its own."""
-        data = msgspec.json.decode(payload)
+        data = codec.decode(payload)
         if data.get("object") == "error" or data.get("type") == "error":
             raise reported(data, self._upstream)
 
@@ -342,7 +342,7 @@ class ChatDecoder(StreamDecoder):
 
 def _is_whole(arguments: str) -> bool:
     try:
-        return isinstance(msgspec.json.decode(arguments), dict)
+        return isinstance(codec.decode(arguments), dict)
     except msgspec.DecodeError:
         return False
 
@@ -350,7 +350,7 @@ def _is_whole(arguments: str) -> bool:
 def _free_text(arguments: str) -> str:
     """What a custom tool is given, out of the function call that stands for it."""
     try:
-        data = msgspec.json.decode(arguments)
+        data = codec.decode(arguments)
     except msgspec.DecodeError:
         return arguments
     text = data.get("input") if isinstance(data, dict) else data

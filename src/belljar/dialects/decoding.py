@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 
 from msgspec import DecodeError
@@ -11,6 +12,12 @@ from belljar.dialects.lines import Lines
 from belljar.errors import Garbled, ProviderError
 
 _SHOWN = 200
+_HALF = re.compile(rb"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(u[dD][89a-fA-F]..)|.)", re.DOTALL)
+"""An escape in JSON, with half of a surrogate pair in a group: some servers send the two in two tokens."""
+
+
+def _whole(escape: re.Match[bytes]) -> bytes:
+    return b"\\ufffd" if escape[1] else escape[0]
 
 
 class StreamDecoder(Decoder, ABC):
@@ -45,8 +52,10 @@ class StreamDecoder(Decoder, ABC):
         payload = b""
         try:
             for payload in payloads:
+                if b"\\ud" in payload or b"\\uD" in payload:
+                    payload = _HALF.sub(_whole, payload)
                 self._take(payload, out)
-        except DecodeError as error:
+        except (DecodeError, RecursionError, UnicodeError) as error:
             shown = payload[:_SHOWN].decode(errors="replace")
             raise Garbled(f"{self._upstream} sent what cannot be read ({error}): {shown}") from None
 

@@ -23,6 +23,7 @@ from belljar.errors import (
     RateLimited,
     Unreachable,
 )
+from belljar.wire import codec
 from belljar.wire.items import Json
 
 _CODES: Mapping[str, type[ProviderError]] = MappingProxyType(
@@ -103,7 +104,7 @@ class _Said(Struct, frozen=True):
 def fault(status: int, headers: Mapping[str, str], body: bytes, upstream: str) -> ProviderError:
     """The error that an answer other than 200 means; `upstream` names the server in the message."""
     try:
-        said = _read(msgspec.json.decode(body))
+        said = _read(codec.decode(body))
     except msgspec.DecodeError:
         text = " ".join(body.decode(errors="replace").split())
         said = _Said("" if text.startswith("<") else text)

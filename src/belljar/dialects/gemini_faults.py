@@ -11,6 +11,7 @@ import msgspec
 
 from belljar.dialects import faults
 from belljar.errors import ProviderError
+from belljar.wire import codec
 from belljar.wire.items import Json
 
 _CODES = MappingProxyType(
@@ -33,7 +34,7 @@ _SECONDS = re.compile(r"(\d+(?:\.\d+)?)s")
 def fault(status: int, headers: Mapping[str, str], body: bytes, upstream: str) -> ProviderError:
     """The error that an answer other than 200 means; `upstream` names the server in the message."""
     try:
-        error = _error(msgspec.json.decode(body))
+        error = _error(codec.decode(body))
     except msgspec.DecodeError:
         error = None
     if error is None:

@@ -53,7 +53,7 @@ from belljar.wire.tools import (
 Body: TypeAlias = dict[str, Any]
 _Function: TypeAlias = FunctionTool | CustomTool
 
-_DATA_URL = re.compile(r"data:([^;,]*)[^,]*;base64,", re.ASCII)
+_DATA_URL = re.compile(r"data:([^;,]*+)[^,]*;base64,", re.ASCII)
 _UNKNOWN_TYPE = "application/octet-stream"
 _NO_PARAMETERS = {"type": "object", "properties": {}}
 _FREE_TEXT = {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}
@@ -372,7 +372,7 @@ def _answers(parts: list[Body]) -> bool:
 
 def _object(arguments: str) -> Body:
     try:
-        found = msgspec.json.decode(arguments or "{}")
+        found = codec.decode(arguments or "{}")
     except msgspec.DecodeError:
         found = arguments
     return found if isinstance(found, dict) else {"arguments": found}

@@ -51,16 +51,19 @@ def accepted(schema: Schema) -> Schema:
             said[name] = value
         elif name in _ONE:
             said[name] = _accepted(value)
-        elif name in _LIST:
-            said[name] = [*said.get(name, ()), *map(_accepted, value)]
-        elif name in _MAP:
-            said[name] = {**said.get(name, {}), **{key: _accepted(one) for key, one in value.items()}}
+        elif name in _LIST and isinstance(value, list):
+            said[name] = [*_list(said.get(name)), *map(_accepted, value)]
+        elif name in _MAP and isinstance(value, dict):
+            said[name] = {**_map(said.get(name)), **{key: _accepted(one) for key, one in value.items()}}
+        elif name in _LIST or name in _MAP:
+            said[name] = value  # that is no schema, and Gemini will say so
         elif name == "const":
             said["enum"] = [value]
         elif name not in _DECORATION and name != "nullable":
             told.append(f"{name}: {codec.encode(value).decode()}")
     if told:
-        said["description"] = " ".join(filter(None, [said.get("description"), f"({', '.join(told)})"]))
+        about = said.get("description")
+        said["description"] = " ".join([*([about] if about and isinstance(about, str) else []), f"({', '.join(told)})"])
     return _nullable(said) if schema.get("nullable") is True else said
 
 
@@ -73,25 +76,34 @@ def _reference(schema: Schema) -> Schema:
     said: Schema = {"$ref": str(schema["$ref"]).replace("#/definitions/", "#/$defs/", 1)}
     if schema.get("nullable") is True:
         said = {"anyOf": [said, {"type": "null"}]}
-    defined = {**schema.get("$defs", {}), **schema.get("definitions", {})}
+    defined = {**_map(schema.get("$defs")), **_map(schema.get("definitions"))}
     return {**said, "$defs": {key: _accepted(one) for key, one in defined.items()}} if defined else said
 
 
 def _merged(schema: Schema) -> Schema:
     """`allOf` has no counterpart: its members become one, as far as their keywords allow."""
-    if "allOf" not in schema:
+    if not isinstance(schema.get("allOf"), list):
         return schema
     whole: Schema = {}
     own = {name: value for name, value in schema.items() if name != "allOf"}
     for part in (*(one for one in schema["allOf"] if isinstance(one, dict)), own):
         for name, value in _merged(part).items():
-            if name in ("properties", "$defs", "definitions"):
-                whole[name] = {**whole.get(name, {}), **value}
-            elif name == "required":
-                whole[name] = list(dict.fromkeys([*whole.get(name, ()), *value]))
+            if name in ("properties", "$defs", "definitions") and isinstance(value, dict):
+                whole[name] = {**_map(whole.get(name)), **value}
+            elif name == "required" and isinstance(value, list):
+                names = [*_list(whole.get(name)), *value]
+                whole[name] = list(dict.fromkeys(one for one in names if isinstance(one, str)))
             else:
                 whole[name] = value
     return whole
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _map(value: Any) -> Schema:
+    return value if isinstance(value, dict) else {}
 
 
 def _nullable(said: Schema) -> Schema:
@@ -100,6 +112,6 @@ def _nullable(said: Schema) -> Schema:
         return {**said, "type": [kind, "null"]}
     if isinstance(kind, list) and "null" not in kind:
         return {**said, "type": [*kind, "null"]}
-    if "anyOf" in said and {"type": "null"} not in said["anyOf"]:
-        return {**said, "anyOf": [*said["anyOf"], {"type": "null"}]}
+    if isinstance(options := said.get("anyOf"), list) and {"type": "null"} not in options:
+        return {**said, "anyOf": [*options, {"type": "null"}]}
     return said

@@ -31,7 +31,7 @@ from belljar.dialects.gemini_arguments import ArgumentWriter, Path, Scalar, read
 from belljar.dialects.gemini_faults import reported
 from belljar.dialects.gemini_signatures import Signed, sealed
 from belljar.errors import Filtered, Garbled, ProviderError
-from belljar.wire import ids
+from belljar.wire import codec, ids
 from belljar.wire.items import CellEnd, CodeInterpreterCall, CodeOutput, Image, Logs, Reasoning, SummaryText
 from belljar.wire.responses import InputDetails, OutputDetails, Usage
 
@@ -396,7 +396,10 @@ class GeminiDecoder(StreamDecoder):
 
 def _free_text(arguments: str) -> str:
     """What a custom tool is given, out of the function call that stands for it."""
-    data = msgspec.json.decode(arguments)
+    try:
+        data = codec.decode(arguments)
+    except msgspec.DecodeError:
+        return arguments
     text = data.get("input") if isinstance(data, dict) else data
     return text if isinstance(text, str) else arguments
 

@@ -11,10 +11,11 @@ import msgspec
 
 from belljar.dialects.cells import NAME
 from belljar.dialects.partial import CodeArgument
+from belljar.wire import codec
 
 _NAMES = frozenset([NAME, "python"])
 _MOST_BEFORE = 500
-_TAGGED = re.compile(r"<tool_call>\s*(.*?)\s*(?:</tool_call>|\Z)", re.DOTALL)
+_TAGGED = re.compile(r"<tool_call>(.*?)(?:</tool_call>|\Z)", re.DOTALL)
 _MARKUP = re.compile(
     r"<function=(\w+)>\s*<parameter=\w+>\n?(.*?)\n?</parameter>\s*</function>",
     re.DOTALL,
@@ -43,7 +44,7 @@ def fenced_call(text: str) -> str | None:
     written = text.strip()
     tagged = _TAGGED.findall(written)
     if tagged:
-        return _called(tagged[0]) if len(tagged) == 1 else None
+        return _called(tagged[0].strip()) if len(tagged) == 1 else None
     if written.startswith(("{", "<function=")):
         return _called(written)
     blocks = list(_BLOCK.finditer(written))
@@ -67,7 +68,7 @@ def _called(written: str) -> str | None:
     if markup:
         return markup[2] if markup[1] in _NAMES else None
     try:
-        call: Any = msgspec.json.decode(written)
+        call: Any = codec.decode(written)
     except msgspec.DecodeError:
         return None
     if isinstance(call, dict) and isinstance(call.get("function"), dict):

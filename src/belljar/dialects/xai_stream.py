@@ -12,6 +12,7 @@ from belljar.dialects.deltas import Delta
 from belljar.dialects.marks import marked
 from belljar.dialects.openai_stream import ResponsesDecoder
 from belljar.dialects.xai_request import VENDOR
+from belljar.wire import codec
 
 _CELLS = frozenset(["code_interpreter_call", "code_execution_call"])
 
@@ -55,7 +56,7 @@ def _came(data: dict[str, Any]) -> dict[str, Any]:
     given = data.get("outputs") or data.get("output")
     if isinstance(given, str):
         try:
-            given = msgspec.json.decode(given)
+            given = codec.decode(given)
         except msgspec.DecodeError:
             given = {"stdout": given}
     made = data.get("files") or data.get("output_files")

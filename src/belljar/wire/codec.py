@@ -1,4 +1,4 @@
-"""Our values to JSON and to frames of a stream: the one encoder."""
+"""Our values to JSON and to frames of a stream, and JSON of others' to values: the one encoder, the one decoder."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from itertools import groupby, islice
 import msgspec
 
 from belljar.wire.events import Event
-from belljar.wire.items import Carried
+from belljar.wire.items import Carried, Json
 
 DONE = b"data: [DONE]\n\n"
 PING = b": ping\n\n"
@@ -23,8 +23,44 @@ def _carry(value: object) -> object:
 _encoder = msgspec.json.Encoder(enc_hook=_carry)
 encode = _encoder.encode
 """Any of our values, as JSON bytes."""
+DEEPEST = 200
+"""Levels of others' JSON: what could be read only just could not be written again, inside the levels of an answer."""
 _RUN = 32
 """Events that are encoded at once: more would gain nothing more, and keep the first of them waiting."""
+
+
+class TooDeep(msgspec.DecodeError):
+    """More than `DEEPEST` levels."""
+
+
+def decode(text: bytes | str) -> Json:
+    """A value from whoever wrote the text; raises `msgspec.DecodeError` whatever is wrong with it."""
+    try:
+        value = msgspec.json.decode(text)
+    except RecursionError:
+        raise TooDeep(f"nested deeper than {DEEPEST} levels") from None
+    except UnicodeError as error:
+        raise msgspec.DecodeError(str(error)) from None
+    if _is_deep(text, value):
+        raise TooDeep(f"nested deeper than {DEEPEST} levels")
+    return value
+
+
+def _is_deep(text: bytes | str, value: Json) -> bool:
+    opened = text.count("[") + text.count("{") if isinstance(text, str) else text.count(b"[") + text.count(b"{")
+    if opened <= DEEPEST or type(value) not in (dict, list):
+        return False
+    level = [value]
+    for _ in range(DEEPEST):
+        level = [
+            child
+            for parent in level
+            for child in (parent.values() if type(parent) is dict else parent)
+            if type(child) in (dict, list)
+        ]
+        if not level:
+            return False
+    return True
 
 
 def sse(event: Event) -> bytes:

@@ -6,7 +6,7 @@ import msgspec
 from msgspec import UNSET, Struct, field, structs
 
 from belljar.errors import InvalidRequest
-from belljar.wire import complaints
+from belljar.wire import codec, complaints
 from belljar.wire.fitting import fit
 from belljar.wire.items import InputItem, Json
 from belljar.wire.reading_items import read_input, read_item, read_items, read_stored_items
@@ -26,7 +26,6 @@ __all__ = [
     "read_stored_items",
 ]
 
-_DEEPEST = 200
 _IGNORED = frozenset({"access_programs", "client_metadata", "image", "moderation"})
 """Accepted without effect: OpenAI's newest, and what its own command line adds."""
 _RESPONSE = frozenset(CreateResponse.__struct_fields__) | _IGNORED
@@ -75,17 +74,14 @@ def read_json(body: bytes) -> dict[str, Json]:
     """A body's object. Of a key given twice the last counts."""
     if not body:
         raise InvalidRequest('The request body is empty: send a JSON object, as in {"model": …}.')
-    too_deep = InvalidRequest(f"The request body is nested too deep: at most {_DEEPEST} levels are read.")
     try:
-        data = msgspec.json.decode(body)
-    except RecursionError:
-        raise too_deep from None
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        data = codec.decode(body)
+    except codec.TooDeep:
+        raise InvalidRequest(f"The request body is nested too deep: at most {codec.DEEPEST} levels are read.") from None
+    except msgspec.DecodeError as error:
         raise InvalidRequest(f"The request body is not valid JSON: {error}.") from None
     if not isinstance(data, dict):
         raise InvalidRequest('The request body is not a JSON object: send one, as in {"model": …}.')
-    if _is_deep(body, data):
-        raise too_deep
     return data
 
 
@@ -191,20 +187,3 @@ def _check_format(form: TextFormat, path: str) -> None:
             raise complaints.missing(f"{path}.name")
         if form.schema is UNSET:
             raise complaints.missing(f"{path}.schema")
-
-
-def _is_deep(body: bytes, data: dict[str, Json]) -> bool:
-    """What we could read only just could not be written again, inside the levels of an answer."""
-    if body.count(b"[") + body.count(b"{") <= _DEEPEST:
-        return False
-    level: list[Json] = [data]
-    for _ in range(_DEEPEST):
-        level = [
-            child
-            for parent in level
-            for child in (parent.values() if type(parent) is dict else parent)
-            if type(child) in (dict, list)
-        ]
-        if not level:
-            return False
-    return True

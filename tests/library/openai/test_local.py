@@ -197,7 +197,11 @@ def test_a_client_that_waits_no_longer_for_a_request_to_begin_cancels_it(tempora
 def test_an_answer_that_is_dropped_cancels_the_run(temporary: Path) -> None:
     never = threading.Event()
     with LoopbackUpstream([["one", never]]) as upstream, local(upstreams=[upstream.base_url]) as client:
-        next(iter(client.responses.create(model="sim", input="count", stream=True)))
+        asked = {"model": "sim", "input": "count", "stream": True}
+        raw = client._client
+        answer = raw.send(raw.build_request("POST", f"{client.base_url}responses", json=asked), stream=True)
+        assert answer.status_code == 200
+        del answer
         gc.collect()
         assert upstream.abandoned.wait(30)
         never.set()

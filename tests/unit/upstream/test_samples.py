@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext, suppress
 from typing import Any
 
 import jsonschema
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from belljar.gateway.upstream.samples import sample
+from belljar.gateway.upstream.samples import LONGEST, Unfit, sample
 
 POINT = {"type": "object", "properties": {"x": {"type": "number"}}, "required": ["x"], "additionalProperties": False}
 TREE = {
@@ -65,9 +66,99 @@ def test_a_schema_that_holds_itself_ends() -> None:
     made = sample(TREE, "leaf")
     jsonschema.validate(made, TREE)
     assert len(json.dumps(made)) < 10_000
-    endless = {"type": "object", "properties": {"next": {"$ref": "#"}}, "required": ["next"]}
-    assert json.dumps(sample(endless, ""))
     assert sample({"$ref": "#"}, "") is not None
+
+
+def test_an_option_that_has_no_value_is_passed_over() -> None:
+    ends = {"type": "object", "properties": {"of": {"$ref": "#/$defs/node"}}, "required": ["of"]}
+    schema = {"$ref": "#/$defs/node", "$defs": {"node": {"anyOf": [ends, {"type": "string", "pattern": "x"}, POINT]}}}
+    made = sample(schema, "leaf")
+    jsonschema.validate(made, schema)
+    assert sample({"anyOf": [{"type": "string", "minLength": 10**9}, {"type": "integer"}]}, "") == 0
+
+
+def doubling(key: str, levels: int = 100) -> dict[str, Any]:
+    """A hundred names that each stand twice in the one before."""
+    names = {f"d{n}": {key: [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(levels)}
+    return {"$ref": "#/$defs/d0", "$defs": {**names, f"d{levels}": {"type": "integer", "required": ["a"]}}}
+
+
+def doubling_object(levels: int = 60) -> dict[str, Any]:
+    """As small as that, and its value has more members than there are atoms."""
+    names = {
+        f"d{n}": {
+            "type": "object",
+            "properties": {side: {"$ref": f"#/$defs/d{n + 1}"} for side in ("left", "right")},
+            "required": ["left", "right"],
+        }
+        for n in range(levels)
+    }
+    return {"$ref": "#/$defs/d0", "$defs": {**names, f"d{levels}": {"type": "integer"}}}
+
+
+ENDLESS = {"type": "object", "properties": {"next": {"$ref": "#"}}, "required": ["next"]}
+LONG = "x" * 1_000
+UNFIT: list[tuple[dict[str, Any], str]] = [
+    ({"type": "string", "minLength": 4_000_000_000}, "'minLength' is 4000000000.*262144.*#/minLength"),
+    ({"type": "string", "minLength": 4e18}, "'minLength' is 4000000000000000000"),
+    ({"type": "string", "minLength": 10**400}, "'minLength' is beyond counting"),
+    ({"type": "array", "minItems": 3_000_000}, "'minItems' is 3000000.*262144"),
+    ({"type": "array", "minItems": 5, "uniqueItems": True, "items": {"type": "integer"}}, "uniqueItems"),
+    ({"type": "array", "minItems": 1_000, "items": {"type": "array", "minItems": 1_000}}, "262144.*#/items"),
+    ({"type": "array", "minItems": 1_000, "items": {"const": LONG}}, "262144"),
+    ({"type": "array", "minItems": 1_000, "items": {"enum": [LONG]}}, "262144"),
+    ({"type": "array", "minItems": 1_000, "items": {"type": "string", "minLength": 1_000}}, "262144"),
+    ({"type": "object", "minProperties": 3_000_000}, "'minProperties' is 3000000"),
+    ({"type": "object", "required": [str(n) for n in range(200_000)]}, "more to look at than 50000 parts"),
+    ({"const": "x" * 300_000}, "262144.*#/const"),
+    ({"type": "string", "pattern": "(a+)+$"}, "'pattern'"),
+    ({"type": "integer", "minimum": 2, "maximum": 1}, "no integer"),
+    ({"type": "integer", "exclusiveMinimum": 1, "exclusiveMaximum": 2}, "no integer"),
+    ({"type": "number", "minimum": 1.1, "maximum": 1.2, "multipleOf": 7}, "no number"),
+    (ENDLESS, "64 levels, or no end.*#/properties/next/"),
+    ({"type": "array", "minItems": 2, "items": {"$ref": "#"}}, "64 levels, or no end"),
+    ({"anyOf": [ENDLESS, {"type": "string", "pattern": "x"}]}, "64 levels"),
+    (doubling_object(), "262144"),
+    ({"allOf": [{"required": [str(n)]} for n in range(30_000)]}, "50000 parts"),
+    (
+        {"properties": {"a/b": {"type": "string", "minLength": 10**9}}, "required": ["a/b"]},
+        "#/properties/a~1b/minLength",
+    ),
+]
+
+
+@pytest.mark.parametrize(("schema", "why"), UNFIT)
+def test_what_has_no_small_value_says_why(schema: dict[str, Any], why: str) -> None:
+    with pytest.raises(Unfit, match=why) as caught:
+        sample(schema, "Rome")
+    assert len(str(caught.value)) < 300
+
+
+@pytest.mark.parametrize("key", ["allOf", "anyOf", "oneOf"])
+def test_what_is_said_twice_is_looked_at_once(key: str) -> None:
+    with pytest.raises(Unfit, match="levels") if key != "allOf" else nullcontext():
+        assert sample(doubling(key), "") == 0
+    assert sample(doubling(key, 20), "") == 0
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "array", "prefixItems": [{"const": 1}, {"type": "string"}], "items": {"const": 2}, "minItems": 4},
+        {"type": "array", "prefixItems": [{"const": 1}, {"type": "string"}], "minItems": 1},
+        {"type": "object", "minProperties": 3, "properties": {"a": {"const": 1}}},
+        {"type": "object", "minProperties": 2, "required": ["b"], "properties": {"b": {"const": 1}}},
+        {"type": "number", "minimum": 1e308},
+        {"type": "integer", "minimum": 1e308},
+        {"type": "number", "exclusiveMinimum": 1, "exclusiveMaximum": 1.25},
+        {"type": "number", "minimum": 0.25, "multipleOf": 0.5},
+        {"type": "integer", "minimum": 1, "multipleOf": 1.5},
+        {"type": "integer", "maximum": -7, "multipleOf": 4},
+        {"$ref": "#/anyOf/1/items", "anyOf": [{}, {"items": {"const": 5}}]},
+    ],
+)
+def test_further_keywords(schema: dict[str, Any]) -> None:
+    jsonschema.validate(sample(schema, "Rome"), schema)
 
 
 @pytest.mark.parametrize(
@@ -104,6 +195,36 @@ schemas = st.recursive(
     ),
     max_leaves=8,
 )
+
+
+KEYWORDS = """$ref $defs allOf anyOf oneOf not if type enum const properties required additionalProperties minProperties
+items prefixItems minItems uniqueItems minLength maxLength pattern format minimum exclusiveMinimum maximum
+exclusiveMaximum multipleOf"""
+keywords = st.sampled_from(KEYWORDS.split())
+anything = st.recursive(
+    st.one_of(
+        st.none(),
+        st.booleans(),
+        st.integers(),
+        st.sampled_from([10**30, -(10**400), 4_000_000_000, 3_000_000, 70_000, 1e308, 5e-324, -1e-7]),
+        st.floats(allow_nan=False, allow_infinity=False),
+        st.sampled_from(
+            ["#", "#/$defs/a", "#/properties/a", "#/anyOf/0", "object", "array", "string", "integer", "number"]
+        ),
+        st.text(max_size=3),
+    ),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keywords | st.sampled_from("ab"), inner, max_size=5),
+    max_leaves=25,
+)
+
+
+@given(st.dictionaries(keywords, anything, max_size=6))
+def test_whatever_the_schema_says_there_is_a_value_or_a_reason(schema: dict[str, Any]) -> None:
+    """Within the bounds, and such that it can be written."""
+    made: Any = None
+    with suppress(Unfit):
+        made = sample(schema, "text")
+    assert len(json.dumps(made, allow_nan=False)) <= LONGEST
 
 
 @given(schemas, st.text())

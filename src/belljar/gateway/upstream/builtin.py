@@ -11,23 +11,26 @@ The first of these rules that fits the newest user message and the tools decides
 7. `tool_choice` is `required`: a call of the first tool
 8. anything else: what this is, and how to connect a real model
 
-Where `text.format` has a schema, what is said is a JSON value that fits it.
+Where `text.format` has a schema, what is said is a JSON value that fits it. A schema that has none, or none that is
+small enough, is refused.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
+from itertools import islice
 from textwrap import dedent
 from typing import Literal, TypeAlias
 
 from msgspec import UNSET, Struct
 
 from belljar.dialects.deltas import CallBegun, CallEnd, CallPiece, Delta, Finish, ModelRequest, Spent, Text, Traits
+from belljar.errors import InvalidRequest
 from belljar.gateway.upstream import retelling
-from belljar.gateway.upstream.samples import sample
-from belljar.gateway.upstream.snippets import cells, is_python
+from belljar.gateway.upstream.samples import Unfit, sample
+from belljar.gateway.upstream.snippets import LONGEST, cells, is_python
 from belljar.wire import ids
 from belljar.wire.items import (
     CodeInterpreterCall,
@@ -35,6 +38,7 @@ from belljar.wire.items import (
     FunctionCallOutput,
     InputItem,
     InputText,
+    Json,
     Message,
 )
 from belljar.wire.responses import Usage
@@ -53,6 +57,9 @@ SUMMARISE = (
 _INTERPRETER = "code_interpreter"
 _CHARACTERS = 4
 """Of a token, about."""
+_OBJECT = re.compile(r"\{(?=\s*\")")
+_MOST_OBJECTS = 64
+"""That are looked at in a message, each to its end: they may stand in each other."""
 _ABOUT = """\
 I am `belljar`, the built-in model. I do not think: I run the Python you send me, as a fenced block or as the whole \
 message, and tell you what happened. Try:
@@ -184,7 +191,7 @@ def _spelled(seen: _Seen) -> Decided | None:
     if not functions or '"name"' not in seen.message:
         return None
     decoder = json.JSONDecoder()
-    for brace in re.finditer(r"\{", seen.message):
+    for brace in islice(_OBJECT.finditer(seen.message[:LONGEST]), _MOST_OBJECTS):
         try:
             value, _ = decoder.raw_decode(seen.message, brace.start())
         except (ValueError, RecursionError):
@@ -244,7 +251,8 @@ def _made(tool: FunctionTool | CustomTool, message: str) -> Call:
     """A call of the tool with what the message gives for it."""
     if isinstance(tool, CustomTool):
         return Call(tool.name, message, custom=True)
-    return Call(tool.name, _json(sample({"type": "object", **(tool.parameters or {})}, message)))
+    schema = {"type": "object", **(tool.parameters or {})}
+    return Call(tool.name, _fitting(schema, message, "tools", f"the parameters of '{tool.name}'"))
 
 
 def _words(text: str) -> set[str]:
@@ -260,7 +268,19 @@ def _formatted(text: str, request: ModelRequest) -> str:
     if wanted.type == "text" or SUMMARISE in (request.instructions or ""):
         return text
     schema = wanted.schema if wanted.schema is not UNSET else {"const": {"answer": text}}
-    return _json(sample(schema, text))
+    return _fitting(schema, text, "text.format.schema", "it")
+
+
+def _fitting(schema: Mapping[str, Json], text: str, param: str, what: str) -> str:
+    try:
+        return _json(sample(schema, text))
+    except Unfit as error:
+        raise InvalidRequest(
+            f"Invalid '{param}': the built-in model has no value for {what}: {error}."
+            " Ask for less, or choose a model that thinks: GET /v1/models lists those there are.",
+            param=param,
+            fault="invalid_value",
+        ) from None
 
 
 def _cut(text: str, tokens: int | None) -> tuple[str, Literal["stop", "length"]]:

@@ -161,7 +161,7 @@ class HostedFiles:
     def _decoded(self, body: bytes, kind: type[_T]) -> _T:
         try:
             return msgspec.json.decode(body, type=kind)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
             raise Garbled(f"{self._endpoint.name} told of a file what cannot be read ({error})") from None
 
     async def _get(self, url: str) -> Answer:

@@ -30,7 +30,7 @@ def read(body: bytes) -> dict[str, Listed] | None:
     """The models by name; None if this is no such list."""
     try:
         listed = msgspec.json.decode(body, type=_List)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError, UnicodeError):
         return None
     data = listed.data
     if data is None:

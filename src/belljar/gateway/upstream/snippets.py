@@ -10,7 +10,7 @@ LONGEST = 64 * 1024
 """Characters of a message that is parsed to see whether it is Python; a fence needs no parsing."""
 
 _FENCE = re.compile(
-    r"^(?P<indent>[ \t]*)(?P<fence>`{3,}|~{3,})[ \t]*(?P<language>[^\s`]*)[^\n`]*\n"
+    r"^(?P<indent>[ \t]*+)(?P<fence>`{3,}+|~{3,}+)[ \t]*+(?P<language>[^\s`]*+)[^\n`]*+\n"
     r"(?P<code>.*?)"
     r"(?:^[ \t]*(?P=fence)[`~]*[ \t]*$|\Z)",
     re.MULTILINE | re.DOTALL,
