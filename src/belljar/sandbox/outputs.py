@@ -1,10 +1,14 @@
-"""What comes out of a cell: text, displays, the result, changed files, and how it ended. Frozen values, no I/O."""
+"""What comes out of a cell: text, displays, the result, changed files, and how it ended. Frozen values, no I/O.
+
+Python allows half of a surrogate pair in a text, and nothing that texts are written to does: wherever one comes from
+inside, it is said as `\\ud800`, here and only here. Names of files are bytes, and stay as they are.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
 Reason: TypeAlias = Literal[
     "memory", "cpu", "processes", "disk", "output", "interrupted", "exited", "crashed", "disconnected", "lost"
@@ -19,15 +23,37 @@ Bundle: TypeAlias = Mapping[str, str | bytes]
 """The same thing in several MIME types; text types as str, the rest as bytes."""
 
 
+def encodable(text: str) -> str:
+    """The text, such that it can be written as UTF-8."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode(errors="backslashreplace").decode()
+    return text
+
+
+class _Encodable:
+    """A value whose texts can be written; its fields that are something else stay as they are."""
+
+    __slots__ = ()
+    _texts: ClassVar[tuple[str, ...]] = ("text",)
+
+    def __post_init__(self) -> None:
+        for name in self._texts:
+            text: str = getattr(self, name)
+            if not text.isascii():
+                object.__setattr__(self, name, encodable(text))
+
+
 @dataclass(frozen=True, slots=True)
-class Stdout:
+class Stdout(_Encodable):
     """Text from standard output; bytes that are not UTF-8 appear as `\\xNN`."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class Stderr:
+class Stderr(_Encodable):
     """Text from standard error, including warnings and logging."""
 
     text: str
@@ -38,6 +64,10 @@ class Display:
     """A figure, or anything handed to `display()`."""
 
     data: Bundle
+
+    def __post_init__(self) -> None:
+        data = {encodable(mime): encodable(one) if isinstance(one, str) else one for mime, one in self.data.items()}
+        object.__setattr__(self, "data", data)
 
     @property
     def png(self) -> bytes | None:
@@ -77,8 +107,10 @@ class FileChanged:
 
 
 @dataclass(frozen=True, slots=True)
-class Error:
+class Error(_Encodable):
     """A Python exception that left the cell."""
+
+    _texts: ClassVar[tuple[str, ...]] = ("type", "message", "traceback")
 
     type: str
     message: str
@@ -86,8 +118,10 @@ class Error:
 
 
 @dataclass(frozen=True, slots=True)
-class Exit:
+class Exit(_Encodable):
     """How the cell ended. Always the last output."""
+
+    _texts: ClassVar[tuple[str, ...]] = ("text", "hint")
 
     status: Literal["ok", "raised", "timed_out", "killed"]
     text: str = ""

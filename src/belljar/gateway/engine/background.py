@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import aclosing, contextmanager
 from typing import Literal
 
+from belljar.gateway.engine import snapshots
 from belljar.gateway.engine.loop import Run
 from belljar.gateway.store.base import Records
 from belljar.wire.codec import sse
@@ -24,6 +25,8 @@ class _Job:
         self.owner = owner
         self.frames: list[bytes] = []
         self.over = False
+        self.broken = False
+        """It could not even be told that it failed."""
         self.ended: Literal["cancelled", "stopped"] | None = None
         """By whom, where it is not left to its own end."""
         self.task: asyncio.Task[None] | None = None
@@ -55,6 +58,20 @@ class Background:
     def __init__(self, records: Records) -> None:
         self._records = records
         self._jobs: dict[str, _Job] = {}
+        self._beginning: set[str] = set()
+
+    @contextmanager
+    def beginning(self, id: str) -> Iterator[None]:
+        """Of a run that is on record before it is started."""
+        self._beginning.add(id)
+        try:
+            yield
+        finally:
+            self._beginning.discard(id)
+
+    def has(self, id: str) -> bool:
+        """Whether this process works on it."""
+        return id in self._jobs or id in self._beginning
 
     def start(self, run: Run, owner: str) -> None:
         job = self._jobs[run.id] = _Job(run, owner)
@@ -63,8 +80,14 @@ class Background:
     async def _work(self, job: _Job) -> None:
         try:
             async with aclosing(job.run.events()) as events:
-                async for batch in events:
-                    await self._records.add_events(job.run.id, job.tell(batch))
+                batch = await anext(events, None)
+                while batch is not None:
+                    try:
+                        await self._records.add_events(job.run.id, job.tell(batch))
+                    except Exception as error:  # noqa: BLE001 - the run ends with it, and says so
+                        batch = await events.athrow(error)
+                    else:
+                        batch = await anext(events, None)
         except asyncio.CancelledError:
             if job.ended == "cancelled":
                 await job.run.cancel()
@@ -72,6 +95,7 @@ class Background:
                 await self._records.add_events(job.run.id, job.tell(await job.run.stop()))
             raise
         except Exception:  # noqa: BLE001 - the last door of a background task
+            job.broken = not (job.frames and snapshots.is_last(job.frames[-1]))
             _log.exception("response %s broke and could not be kept", job.run.id)
         finally:
             job.over = True
@@ -103,6 +127,8 @@ class Background:
                 fresh, at = job.frames[at:], len(job.frames)
                 yield fresh
             elif job.over:
+                if job.broken:
+                    raise RuntimeError(f"response {id} broke and could not be told")
                 return
             else:
                 await job.news()

@@ -140,15 +140,18 @@ class Run:
     # -- the way through --------------------------------------------------------------------------------------------
 
     async def events(self) -> AsyncGenerator[list[Event], None]:
-        """Everything, in lists as it comes. A fault after the first list is an event, except where nobody streams."""
+        """Everything, in lists as it comes. A fault after the first list is an event, except where nobody streams.
+
+        Whoever cannot do with a list what it is for throws the reason in here: the last events come of that as well.
+        """
         self._deadline = Deadline(self._rooms.options.deadline)
         begun = self._emitter.begin(queued=self._request.background)
         opening: list[Event] | None = begun
         told = self._request.stream or self._request.background
         try:
             if self._request.background:
-                yield begun
                 opening = None
+                yield begun
             async with aclosing(self._work()) as work:
                 async for batch in work:
                     if opening is not None:
@@ -160,19 +163,13 @@ class Run:
             if opening is not None or not told:
                 raise
             fault = faults.of(error)
-            failed = self._emitter.fail(
-                type=fault.type, code=fault.code or error.code, message=fault.message, param=fault.param
-            )
-            await self._keep(failed[-1].response)  # type: ignore[attr-defined]
-            yield failed
+            yield await self._fail(fault.type, fault.code or error.code, fault.message, fault.param)
         except Exception:
             if opening is not None or not told:
                 raise
             _log.exception("response %s broke", self.id)
             message = f"The gateway failed; its log has the reason under {self._caller.request_id}."
-            failed = self._emitter.fail(type="server_error", code="server_error", message=message)
-            await self._keep(failed[-1].response)  # type: ignore[attr-defined]
-            yield failed
+            yield await self._fail("server_error", "server_error", message)
         finally:
             self._deadline.cancel()
 
@@ -200,9 +197,34 @@ class Run:
 
     async def stop(self) -> list[Event]:
         """The gateway ends before it does: it has failed, and what there is of it is kept."""
-        failed = self._emitter.fail(type="server_error", code="server_error", message=snapshots.STOPPED)
-        await self._keep(failed[-1].response)  # type: ignore[attr-defined]
-        return failed
+        return await self._fail("server_error", "server_error", snapshots.STOPPED)
+
+    async def _fail(self, type: str, code: str, message: str, param: str | None = None) -> list[Event]:
+        """The last events, kept as far as that can be: what broke may be the store, or what there is to keep."""
+        said = self._emitter.fail(type=type, code=code, message=message, param=param)
+        try:
+            for event in said:
+                encode(event)
+        except Exception:  # noqa: BLE001 - a response that failed has to be told, if need be without its output
+            _log.exception("response %s has what cannot be written", self.id)
+            said = [snapshots.emptied(event) for event in said[-2:]]
+        [failed] = [event.response for event in said[-1:] if isinstance(event, TERMINAL)]
+        try:
+            await self._keep(failed)
+        except Exception:  # noqa: BLE001 - see above
+            _log.exception("response %s could not be kept whole", self.id)
+            await self._keep_bare(failed)
+        return said
+
+    async def _keep_bare(self, failed: Response) -> None:
+        """That it failed, if nothing else."""
+        bare = structs.replace(failed, output=())
+        kept = snapshots.record(bare, self._caller.owner, own=self._recalled.own, output=(), container_id=None)
+        try:
+            if self._request.store:
+                await self._rooms.records.put_response(kept)
+        except Exception:  # noqa: BLE001 - whoever asks for it later is told that it failed
+            _log.exception("response %s could not be kept", self.id)
 
     async def _work(self) -> AsyncGenerator[list[Event], None]:
         request, emitter = self._request, self._emitter

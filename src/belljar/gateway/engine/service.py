@@ -44,8 +44,9 @@ class Engine:
         await run.check()
         begun = structs.replace(run.started, status="in_progress")  # by the time that anybody asks
         kept = snapshots.record(begun, caller.owner, own=(), output=(), container_id=None)
-        await self._records.put_response(kept)
-        self._background.start(run, caller.owner)
+        with self._background.beginning(run.id):
+            await self._records.put_response(kept)
+            self._background.start(run, caller.owner)
         return run.started
 
     def in_background(self, owner: str) -> int:
@@ -54,16 +55,20 @@ class Engine:
 
     async def follow(self, id: str, caller: Caller, after: int) -> AsyncGenerator[list[bytes], None]:
         """The frames of a background response after the event numbered `after`."""
-        if not (await self._get(id, caller)).background:
+        record = await self._settled(id, caller)
+        if not record.background:
             raise InvalidRequest(
                 f"Response '{id}' cannot be streamed again: it was not created with background=true.", param="stream"
             )
+        if record.status == "failed" and not self._background.has(id):
+            yield await self._last_frames(record, after)
+            return
         async with aclosing(self._background.follow(id, after)) as frames:
             async for batch in frames:
                 yield batch
 
     async def retrieve(self, id: str, caller: Caller, include: Sequence[str] = ()) -> bytes:
-        return snapshots.told(await self._get(id, caller), frozenset(include))
+        return snapshots.told(await self._settled(id, caller), frozenset(include))
 
     async def delete(self, id: str, caller: Caller) -> None:
         await self._get(id, caller)
@@ -79,7 +84,7 @@ class Engine:
             )
         if not await self._background.cancel(id):
             record = await self._get(id, caller)
-            if record.status in ("queued", "in_progress"):
+            if record.status in snapshots.UNFINISHED:
                 record = await self._give_up(record, "cancelled")
         record = await self._get(id, caller)
         if record.status != "cancelled":
@@ -134,20 +139,34 @@ class Engine:
         """After a crash: responses that nobody works on any more have failed, and say so."""
         lost = await self._records.unfinished()
         for record in lost:
-            given_up = await self._give_up(record, "failed")
-            told = await self._records.get_events(record.id, -1)
-            first = told[-1][0] + 1 if told else 0
-            await self._records.add_events(record.id, list(enumerate(snapshots.cut_off(given_up, first), first)))
+            await self._give_up(record, "failed", snapshots.STOPPED)
         return len(lost)
 
     async def close(self, patience: float = 0.0) -> None:
         await self._background.close(patience)
 
-    async def _give_up(self, record: ResponseRecord, status: str) -> ResponseRecord:
+    async def _settled(self, id: str, caller: Caller) -> ResponseRecord:
+        """One that nobody works on any more has ended, though that could not be kept when it did."""
+        record = await self._get(id, caller)
+        if record.background and record.status in snapshots.UNFINISHED and not self._background.has(id):
+            record = await self._get(id, caller)  # it may have ended just now
+            if record.status in snapshots.UNFINISHED:
+                record = await self._give_up(record, "failed", snapshots.LOST)
+        return record
+
+    async def _last_frames(self, record: ResponseRecord, after: int) -> list[bytes]:
+        """What was told of a response that failed, and that it did, where nobody came to tell that."""
+        told = list(await self._records.get_events(record.id, -1))
+        if not told or not snapshots.is_last(told[-1][1]):
+            first = told[-1][0] + 1 if told else 0
+            told += enumerate(snapshots.cut_off(record, first), first)
+        return [frame for number, frame in told if number > after]
+
+    async def _give_up(self, record: ResponseRecord, status: str, why: str = "") -> ResponseRecord:
         body = msgspec.json.decode(record.body)
         body["status"] = status
         if status == "failed":
-            body["error"] = ResponseError(code="server_error", message=snapshots.STOPPED)
+            body["error"] = ResponseError(code="server_error", message=why)
         given_up = structs.replace(record, status=status, body=encode(body))
         await self._records.put_response(given_up)
         return given_up

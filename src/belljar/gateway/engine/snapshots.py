@@ -10,7 +10,7 @@ from msgspec import UNSET, structs
 
 from belljar.gateway.store.base import ResponseRecord
 from belljar.wire.codec import encode, sse
-from belljar.wire.events import ErrorDetail, ErrorEvent, Failed
+from belljar.wire.events import TERMINAL, ErrorDetail, ErrorEvent, Event, Failed
 from belljar.wire.items import InputItem, Json, OutputItem
 from belljar.wire.requests import CreateResponse
 from belljar.wire.responses import ConversationRef, Reasoner, Response, Status
@@ -18,6 +18,10 @@ from belljar.wire.tools import AutoContainer, CodeInterpreterTool, HostedTool, N
 
 STOPPED = "The gateway was stopped before it was done."
 """Why a response failed that outlived the process it ran in."""
+LOST = "The gateway failed before it was done; its log has the reason."
+"""Why a response failed that nobody works on, though the process goes on."""
+UNFINISHED = ("queued", "in_progress")
+_LAST = tuple(f"event: {kind.__struct_config__.tag}\n".encode() for kind in TERMINAL)
 _SECRETS = frozenset({"authorization", "domain_secrets", "headers"})
 """Keys of vendors' own tools that hold passwords to somebody else's servers."""
 _WITH_STATUS = frozenset(
@@ -99,10 +103,25 @@ def record(
     )
 
 
+def emptied(event: Event) -> Event:
+    """The event without what the model and its code said so far, where it has that."""
+    return (
+        structs.replace(event, response=structs.replace(event.response, output=()))
+        if (isinstance(event, TERMINAL))
+        else event
+    )
+
+
+def is_last(frame: bytes) -> bool:
+    """Whether a stream ends with it."""
+    return frame.startswith(_LAST)
+
+
 def cut_off(kept: ResponseRecord, number: int) -> list[bytes]:
-    """The last frames of a stream whose process was killed, from this number on."""
+    """The last frames of a stream that has none, though its response failed, from this number on."""
+    why = msgspec.json.decode(kept.body)["error"]["message"]
     response = cast(Response, msgspec.Raw(told(kept, frozenset())))  # it is in its JSON form already
-    detail = ErrorDetail(type="server_error", code="server_error", message=STOPPED)
+    detail = ErrorDetail(type="server_error", code="server_error", message=why)
     return [
         sse(ErrorEvent(sequence_number=number, error=detail)),
         sse(Failed(sequence_number=number + 1, response=response)),

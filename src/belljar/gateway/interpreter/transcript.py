@@ -80,7 +80,6 @@ class Transcript:
 
     def _write(self, text: str, *, apart: bool = False) -> None:
         """Add text, which `apart` begins on a line of its own."""
-        text = _encodable(text)
         last = self._parts[-1] if self._parts else None
         if not isinstance(last, list):
             if text:
@@ -95,18 +94,9 @@ def _picture(display: Display) -> Picture | None:
     for type in _PICTURES:
         data = display.data.get(type)
         if isinstance(data, bytes):
-            return Picture(data, type, _encodable(display.text.partition("\n")[0][:200]) or type)
+            return Picture(data, type, display.text.partition("\n")[0][:200] or type)
     return None
 
 
 def _ended(text: str) -> str:
     return text if not text or text.endswith("\n") else f"{text}\n"
-
-
-def _encodable(text: str) -> str:
-    """Without the lone surrogates that Python allows in a text and JSON does not."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode(errors="backslashreplace").decode()
-    return text

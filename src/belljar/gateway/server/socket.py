@@ -164,10 +164,17 @@ class _Session:
             self._quotas.request(self._owner)
             with self._quotas.response(self._owner):
                 async with aclosing(self._engine.run(asked.request, caller, memory=self._memory)) as run:
-                    async for batch in run:
-                        for event in batch:
-                            await self._say(encode(event), asked.lane)
+                    batch = await anext(run, None)
+                    while batch is not None:
+                        try:
+                            told = [encode(event) for event in batch]
+                        except Exception as error:  # noqa: BLE001 - the run ends with it, and says so
+                            batch = await run.athrow(error)
+                            continue
+                        for event, data in zip(batch, told, strict=True):
+                            await self._say(data, asked.lane)
                             last = event
+                        batch = await anext(run, None)
         except BelljarError as error:
             fault = faults.of(error)
         except Gone:

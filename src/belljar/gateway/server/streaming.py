@@ -72,14 +72,14 @@ async def pour(
     stream = EventStream(request, ping)
     unsent = b""
     try:
-        async with aclosing(batches):
+        async with aclosing(batches), aclosing(_framed(batches, frame)) as pieces:
             with Tether(stream.watch):
-                async for batch in batches:
+                async for piece in pieces:
                     if not request.status:
                         await stream.open()
-                    for unsent in _together(frame(batch)):
+                    if unsent := piece:
                         await stream.send(unsent)
-                    unsent = b""
+                        unsent = b""
                 if not request.status:
                     await stream.open()
                 await stream.send(DONE)
@@ -99,15 +99,37 @@ async def pour(
     await request.close()
 
 
+async def _framed(
+    batches: AsyncGenerator[list[T], None], frame: Callable[[list[T]], Iterable[bytes]]
+) -> AsyncGenerator[bytes, None]:
+    """What is to be sent, after nothing as soon as there is a list. One that cannot be framed is thrown back."""
+    batch = await anext(batches, None)
+    if batch is not None:
+        yield b""
+    while batch is not None:
+        try:
+            for piece in _together(frame(batch)):
+                yield piece
+        except Exception as error:  # noqa: BLE001 - raised here again where the run does not end with an event
+            batch = await batches.athrow(error)
+        else:
+            batch = await anext(batches, None)
+
+
 def _together(frames: Iterable[bytes]) -> Iterator[bytes]:
     """Whole frames, as many as make a send: some clients lose an event that comes in two pieces."""
     held: list[bytes] = []
     size = 0
-    for frame in frames:
-        held.append(frame)
-        size += len(frame)
-        if size >= _SEND:
+    try:
+        for frame in frames:
+            held.append(frame)
+            size += len(frame)
+            if size >= _SEND:
+                yield b"".join(held)
+                held, size = [], 0
+    except Exception:  # one could not be made: those before it are to be sent
+        if size:
             yield b"".join(held)
-            held, size = [], 0
+        raise
     if size:
         yield b"".join(held)
