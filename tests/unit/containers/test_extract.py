@@ -106,6 +106,7 @@ def test_only_a_plain_tar_has_its_files_in_it_as_they_are(kind: str) -> None:
 
 
 @pytest.mark.parametrize("form", [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
+@settings(deadline=None)
 @given(
     st.lists(
         st.tuples(
@@ -252,6 +253,7 @@ REFUSED: dict[str, tuple[Callable[[], bytes], str]] = {
     "not an archive": (lambda: b"hello, I am a CSV\n" * 1000, "cannot be read as a tar or zip"),
     "a packed file that is no archive": (lambda: gzip.compress(b"a,b\n" * 1000), "cannot be read"),
     "nothing at all": (lambda: b"", "cannot be read"),
+    "junk between files": (lambda: tar([plain("a", b"1")])[:1024] + b"junk" * 128 + tar([plain("b", b"2")]), "broken"),
     "cut off": (lambda: tar([plain("a", bytes(100_000))])[:50_000], "cannot be read"),
     "cut off and packed": (lambda: lzma.compress(tar([plain("a", b"1" * 9000)]))[:100], "cannot be read"),
     "damaged": (lambda: zipped([("a", b"good")], zipfile.ZIP_STORED).replace(b"good", b"evil"), "cannot be read"),

@@ -11,34 +11,31 @@ import bz2
 import gzip
 import io
 import lzma
-import re
 import stat
 import tarfile
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import BinaryIO, NamedTuple, Protocol, Self, cast
-from zlib import adler32
+from typing import BinaryIO, NamedTuple
 
 from belljar.errors import BelljarError, InvalidRequest, TooLarge
 from belljar.gateway.containers import names
 from belljar.sandbox import explain
 from belljar.sandbox.base import MIB
+from belljar.sandbox.tar import Archive, Member, Source
 
 RATIO = 200
 """How many times its own size an archive may unpack to."""
 FREE = 16 * MIB
 """Up to here no ratio is too high: a small archive of zeros does no harm."""
-_HEADER = 4 * MIB
-"""The most that is read at once: a directory of thousands of names fits, a bomb does not."""
+_DIRECTORY = 4 * MIB
+"""The most that is read at once of a zip: a directory of thousands of names fits, a bomb does not."""
 _BATCH = 2 * MIB
 _EACH = 1024
 """What a file counts besides its bytes: empty ones must not gather without end."""
 _PAGE = 4096
 _ZIP, _GZIP, _BZIP, _XZ = b"PK", b"\x1f\x8b", b"BZh", b"\xfd7zXZ\0"
-_SIZE, _SUM = re.compile(rb"([0-7]{11})[\0 ]"), re.compile(rb"([0-7]{6})[\0 ]{2}([05])")
-"""As most write them, and behind the sum `0`, a regular file, or `5`, a directory."""
 _XZ_MEMORY = 128 * MIB
 """What `xz -9` needs, twice."""
 
@@ -49,12 +46,6 @@ class Bounds:
 
     files: int
     bytes: int
-
-
-class Source(Protocol):
-    """Where decompressed bytes come from."""
-
-    def read(self, size: int, /) -> bytes: ...
 
 
 class Part(NamedTuple):
@@ -84,36 +75,13 @@ def parts(archive: BinaryIO, filename: str, bounds: Bounds) -> list[Part] | None
     if head.startswith((_ZIP, _GZIP, _BZIP, _XZ)):
         return None
     with tally.explained():
-        found = _plain_parts(archive, tally)
-        with tarfile.open(fileobj=cast(BinaryIO, _Skipping(archive)), mode="r:", tarinfo=_Header) as tar:
-            for path, info in _files(tar, tally):
-                if info.sparse is not None:
-                    return None
-                found.append(Part(path, info.offset_data, info.size))
-                tally.add(info.size)
+        found: list[Part] = []
+        for path, member in _files(Archive(archive, tally.packed), tally):
+            if member.is_sparse:
+                return None
+            found.append(Part(path, member.start, member.size))
+            tally.add(member.size)
     return found if tally.fills() else None
-
-
-def _plain_parts(archive: BinaryIO, tally: _Tally) -> list[Part]:
-    """The files at the beginning, up to a header that is out of the ordinary or the end; the archive stands there then.
-
-    `tarfile` reads such headers as well, at several times the price, and there may be many thousands.
-    """
-    found: list[Part] = []
-    at = 0
-    while (header := _plain(archive.read(tarfile.BLOCKSIZE))) is not None:
-        start = at + tarfile.BLOCKSIZE
-        end = start + header.size + -header.size % tarfile.BLOCKSIZE
-        if end > tally.packed:
-            break  # it is cut short
-        if header.is_folder:
-            tally.folder()
-        else:
-            found.append(Part(tally.file(header.name, header.size), start, header.size))
-            tally.add(header.size)
-        at = archive.seek(end)
-    archive.seek(at)
-    return found
 
 
 def _begun(archive: BinaryIO, filename: str, bounds: Bounds) -> tuple[_Tally, bytes]:
@@ -254,70 +222,21 @@ def _zip(archive: BinaryIO, tally: _Tally) -> Iterator[str | bytes]:
 
 
 def _tar(source: Source, tally: _Tally) -> Iterator[str | bytes]:
-    with tarfile.open(fileobj=cast(BinaryIO, _Forward(source)), mode="r:", tarinfo=_Header) as found:
-        for path, info in _files(found, tally):
-            yield path
-            member = found.extractfile(info)
-            assert member is not None
-            while data := member.read(MIB):
-                yield tally.piece(data)
+    archive = Archive(source)
+    for path, _ in _files(archive, tally):
+        yield path
+        while data := archive.read(MIB):
+            yield tally.piece(data)
 
 
-def _files(tar: tarfile.TarFile, tally: _Tally) -> Iterator[tuple[str, tarfile.TarInfo]]:
-    if tar.firstmember is None:  # type: ignore[attr-defined] # nor does it tell of this
-        return  # it has none; `next` would go back to look again
-    while (info := tar.next()) is not None:
-        tar.members.clear()  # type: ignore[attr-defined] # it would keep them all, which typeshed does not tell
-        if info.isdir():
+def _files(archive: Archive, tally: _Tally) -> Iterator[tuple[str, Member]]:
+    for member in archive:
+        if member.kind == "folder":
             tally.folder()
-        elif not info.isreg():
-            raise tally.refuse(f"holds {info.name!r}, which is a link or a device")
-        elif info.size < 0:
-            raise ValueError("one of its sizes is negative")
+        elif member.kind == "other":
+            raise tally.refuse(f"holds {member.name!r}, which is a link or a device")
         else:
-            yield tally.file(info.name, info.size), info
-
-
-class _Header(tarfile.TarInfo):
-    """A header of which only what is asked for is read, where it is an ordinary file's: there may be many thousands."""
-
-    @classmethod
-    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
-        plain = _plain(buf)
-        if plain is None or plain.is_folder:
-            return super().frombuf(buf, encoding, errors)
-        header = cls(plain.name)
-        header.size = plain.size
-        return header
-
-
-class _Plain(NamedTuple):
-    """What the header of an ordinary file or directory says."""
-
-    name: str
-    size: int
-    is_folder: bool
-
-
-def _plain(block: bytes | bytearray) -> _Plain | None:
-    """None for a header of another kind, and for what is none."""
-    size, told = _SIZE.match(block, 124), _SUM.match(block, 148)
-    if size is None or told is None or len(block) != tarfile.BLOCKSIZE or int(told[1], 8) != _sum(block):
-        return None
-    plain = _Plain(_text(block[:100]), int(size[1], 8), told[2] == tarfile.DIRTYPE)
-    if plain.is_folder and plain.size:
-        return None
-    return plain._replace(name=f"{_text(block[345:500])}/{plain.name}") if block[345] else plain
-
-
-def _text(field: bytes | bytearray) -> str:
-    return field.partition(b"\0")[0].decode("utf-8", "surrogateescape")
-
-
-def _sum(header: bytes | bytearray) -> int:
-    """Of all bytes, as if blanks stood in its own place. Of so few, the lower half of Adler's sum is theirs and one."""
-    low, middle, high = adler32(header[:148]), adler32(header[156:412]), adler32(header[412:])
-    return (low & 0xFFFF) + (middle & 0xFFFF) + (high & 0xFFFF) - 3 + 8 * ord(" ")
+            yield tally.file(member.name, member.size), member
 
 
 def _inflated(archive: BinaryIO, head: bytes) -> Source:
@@ -364,55 +283,9 @@ class _Seekable:
         self.seek, self.tell, self.seekable = file.seek, file.tell, file.seekable
 
     def read(self, size: int = -1) -> bytes:
-        data = self._file.read(_HEADER + 1 if size < 0 else _bounded(size))
-        if len(data) > _HEADER:
+        if size > _DIRECTORY:
+            raise ValueError("one of its headers is too large")
+        data = self._file.read(_DIRECTORY + 1 if size < 0 else size)
+        if len(data) > _DIRECTORY:
             raise ValueError("its directory is too large")
         return data
-
-
-class _Forward:
-    """Decompressed bytes as `tarfile` wants them: with a position, which only grows."""
-
-    def __init__(self, source: Source) -> None:
-        self._source = source
-        self._at = 0
-
-    def read(self, size: int) -> bytes:
-        parts, left = [], _bounded(size)
-        while left and (part := self._source.read(left)):
-            parts.append(part)
-            left -= len(part)
-        self._at += size - left
-        return b"".join(parts)
-
-    def seek(self, to: int) -> int:
-        if to < self._at:
-            raise ValueError("its parts overlap")
-        while self._at < to and self.read(min(MIB, to - self._at)):
-            pass
-        return self._at
-
-    def tell(self) -> int:
-        return self._at
-
-
-class _Skipping:
-    """As `_Forward`, of a file that lies here: what lies between headers is not read."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = file
-        self.tell = file.tell
-
-    def read(self, size: int) -> bytes:
-        return self._file.read(_bounded(size))
-
-    def seek(self, to: int) -> int:
-        if to < self._file.tell():
-            raise ValueError("its parts overlap")
-        return self._file.seek(to)
-
-
-def _bounded(size: int) -> int:
-    if not 0 <= size <= _HEADER:
-        raise ValueError("one of its headers is too large")
-    return size
