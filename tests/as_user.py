@@ -20,7 +20,10 @@ from belljar.sandbox.local import linux
 CHECKOUT = Path(__file__).resolve().parents[1]
 SOURCE = CHECKOUT / "src"
 ORDINARY = 12345
-"""The uid of the ordinary user: in no passwd file, in no group."""
+"""The uid of the ordinary user: in no passwd file."""
+GROUPS = (4, 27, 46, 998, ORDINARY)
+"""Those of a login, which it cannot give up: adm, sudo, plugdev, docker by their usual numbers, and its own."""
+SECRET = Path("/usr/src/for-a-group-alone")
 
 _BOOT = """
 import json, sys
@@ -37,12 +40,20 @@ def users() -> list[str]:
 
 
 def start(
-    user: str, module: str, *args: str, variables: Mapping[str, str], stderr: int | None = None
+    user: str,
+    module: str,
+    *args: str,
+    variables: Mapping[str, str],
+    stderr: int | None = None,
+    secret_of: int | None = None,
 ) -> subprocess.Popen[str]:
-    """Run a module of ours as this user, with pipes for its input and output."""
+    """Run a module of ours as this user, with pipes for its input and output.
+
+    For the ordinary user there can be a file below /usr that is closed to everybody but root and one group.
+    """
     path = [str(SOURCE), str(CHECKOUT)]
     uid = ORDINARY if user == "ordinary" and os.geteuid() == 0 else None
-    order = {"uid": uid, "path": path, "module": module, "args": list(args)}
+    order = {"uid": uid, "path": path, "module": module, "args": list(args), "secret_of": secret_of}
     return subprocess.Popen(
         [sys.executable, "-c", _BOOT, json.dumps(order)],
         env={"PATH": os.defpath, "PYTHONPATH": ":".join(path), **variables},
@@ -56,13 +67,18 @@ def start(
 
 def become(order: dict[str, object]) -> None:
     """In the child: become the user, then the module. Never returns."""
-    uid, module, args = order["uid"], str(order["module"]), order["args"]
+    uid, module, args, secret_of = order["uid"], str(order["module"]), order["args"], order["secret_of"]
     assert isinstance(args, list)
     if isinstance(uid, int):
         linux.unshare(linux.CLONE_NEWNS)
         linux.mount("none", "/", None, linux.MS_REC | linux.MS_SLAVE)
         open_up([Path(sys.base_prefix), Path(sys.prefix), CHECKOUT])
-        os.setgroups([])
+        if isinstance(secret_of, int):
+            linux.mount("tmpfs", str(SECRET.parent), "tmpfs", linux.MS_NOSUID | linux.MS_NODEV, data="size=1m,mode=755")
+            SECRET.write_text("secret")
+            os.chown(SECRET, 0, secret_of)
+            SECRET.chmod(0o640)
+        os.setgroups(GROUPS)
         os.setresgid(uid, uid, uid)
         os.setresuid(uid, uid, uid)
     os.execv(sys.executable, [sys.executable, "-m", module, *args])

@@ -1,12 +1,15 @@
 """`belljar doctor`: the report, the proof, and the attacks as they are told."""
 
+import contextlib
 import json
 import os
+import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests import as_user
 from tests.cli.conftest import ELSEWHERE, Command
 
 from belljar.sandbox import owned
@@ -165,6 +168,37 @@ def test_what_killed_attacks_left_is_swept_by_the_next(belljar: Command, place: 
     os.close(hold)
     [fourth] = attack()
     assert fourth != third
+
+
+@contextlib.contextmanager
+def login(*args: str) -> Iterator[subprocess.Popen[str]]:
+    """The command as somebody runs it who has logged in: an ordinary user with the groups of one."""
+    with tempfile.TemporaryDirectory() as home:
+        if os.geteuid() == 0:
+            os.chown(home, as_user.ORDINARY, as_user.ORDINARY)
+        variables = {"HOME": home, "TMPDIR": home, "XDG_CACHE_HOME": f"{home}/.cache"}
+        with as_user.start("ordinary", "belljar.cli", "doctor", *args, variables=variables) as process:
+            yield process
+
+
+def test_a_login_is_told_of_its_groups() -> None:
+    with login("--json") as process:
+        told = json.loads(process.communicate()[0])
+    assert (process.returncode, told["level"]) == (0, "full")
+    [user] = [check for check in told["checks"] if check["name"] == "user"]
+    assert user["detail"].startswith("sandboxes run as you, in user namespaces")
+    if os.geteuid() == 0:
+        listed = user["detail"].partition("your groups (")[2].partition(")")[0].split(", ")
+        assert len(listed) == len(as_user.GROUPS) - 1
+
+
+@pytest.mark.timeout(900)
+def test_attacks_of_a_login_are_held_off() -> None:
+    """All of them, to the end: groups that cannot be given up are no way out."""
+    with login("--attack", "--json") as process:
+        *tries, summary = [json.loads(line) for line in process.communicate()[0].splitlines()]
+    assert [told for told in tries if not told["held"]] == []
+    assert (process.returncode, summary) == (0, {"held": len(tries), "broken": 0})
 
 
 def test_an_attack_that_gets_through(belljar: Command) -> None:

@@ -49,10 +49,10 @@ def cache_of(user: str) -> Path:
 class Worker:
     """A process of some user's that holds a jail."""
 
-    def __init__(self, user: str, module: str = "tests.escape.worker") -> None:
+    def __init__(self, user: str, module: str = "tests.escape.worker", *, secret_of: int | None = None) -> None:
         self.folder = folder_of(user, "escape")
         variables = {"TMPDIR": str(self.folder), "HOME": str(self.folder)}
-        self.process = as_user.start(user, module, str(cache_of(user)), variables=variables)
+        self.process = as_user.start(user, module, str(cache_of(user)), variables=variables, secret_of=secret_of)
         self.hello = self.answer()
 
     def answer(self) -> dict[str, Any]:

@@ -34,7 +34,10 @@ def test_the_jail_holds(attack: Attack, user: str, jail_of: Callable[[str], Work
 
 def test_the_users_are_who_they_should_be(user: str, jail_of: Callable[[str], Worker]) -> None:
     expected = {"root": 0, "ordinary": as_user.ORDINARY if os.geteuid() == 0 else os.geteuid()}[user]
-    assert jail_of(user).hello == {"uid": expected}
+    hello = jail_of(user).hello
+    assert hello["uid"] == expected
+    if user == "ordinary" and os.geteuid() == 0:
+        assert sorted(hello["groups"]) == sorted(as_user.GROUPS)
 
 
 def test_every_attack_has_a_name_and_a_goal_of_its_own() -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from functools import cache
 
 import pytest
+from tests import as_user
 from tests.escape.conftest import Worker
 
 from belljar.sandbox.local.attacks import ATTACKS, Attack
@@ -43,6 +45,17 @@ def test_it_succeeds_outside(
         assert held or broken
     else:
         assert broken, held
+
+
+if os.geteuid() == 0:  # nobody else can make such a file
+
+    @pytest.mark.parametrize(("group", "held"), [(as_user.GROUPS[0], False), (9999, True)], ids=["theirs", "another's"])
+    def test_a_file_for_a_group_alone_is_found(group: int, held: bool) -> None:
+        """The one thing that a group which cannot be given up opens inside: it is told, and only then."""
+        worker = Worker("ordinary", secret_of=group)
+        told = worker.attempt("what groups open")
+        worker.close()
+        assert (told.held, str(as_user.SECRET) in told.detail) == (held, not held), told.detail
 
 
 def test_most_calls_reach_the_kernel_outside(

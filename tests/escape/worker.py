@@ -16,7 +16,7 @@ def main() -> None:
     by_name = {attack.name: attack for attack in ATTACKS}
     try:
         with Ground(source) as ground:
-            say(uid=os.getuid())
+            say(uid=os.getuid(), groups=os.getgroups())
             for line in sys.stdin:
                 verdict = ground.attempt(by_name[line.strip()])
                 say(name=verdict.attack.name, held=verdict.held, detail=verdict.detail)

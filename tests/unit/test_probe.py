@@ -249,3 +249,11 @@ def test_which_container(
     monkeypatch.setattr(Path, "exists", lambda self: str(self) in files)
     monkeypatch.setattr(Path, "read_text", lambda self: groups)
     assert probe._container() == container
+
+
+def test_the_groups_of_a_user_are_told() -> None:
+    told = check(diagnose(replace(FINE, groups=("adm", "docker"))), "user")
+    assert told.ok
+    assert "your groups (adm, docker) cannot be given up without privilege" in told.detail
+    assert "groups" not in check(diagnose(FINE), "user").detail
+    assert "and no group" in check(diagnose(replace(FINE, own_users=True, groups=("adm",))), "user").detail

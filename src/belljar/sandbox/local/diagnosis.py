@@ -83,6 +83,8 @@ class Facts:
     container: str = ""
     """docker, podman, kubernetes, lxc or container; empty on a host of its own."""
     own_users: bool = False
+    groups: tuple[str, ...] = ()
+    """Of the user, beyond the first."""
     max_user_namespaces: int | None = None
     userns_clone: int | None = None
     """Debian's switch kernel.unprivileged_userns_clone."""
@@ -186,7 +188,14 @@ def _kernel(facts: Facts) -> Check:
 
 
 def _user(facts: Facts) -> Check:
-    ours = "each sandbox has a user of its own" if facts.own_users else "sandboxes run as you, in user namespaces"
+    if facts.own_users:
+        return Check("user", True, "each sandbox has a user of its own, and no group")
+    ours = "sandboxes run as you, in user namespaces"
+    if facts.groups:
+        ours += (
+            f"; your groups ({', '.join(facts.groups)}) cannot be given up without privilege, and open what is theirs "
+            "alone below /usr and Python: --attack looks for it"
+        )
     return Check("user", True, ours)
 
 

@@ -67,6 +67,7 @@ def gather() -> Facts:
         distribution=_distribution(),
         container=_container(),
         own_users=users.first_own() is not None,
+        groups=_groups(),
         max_user_namespaces=_number("/proc/sys/user/max_user_namespaces"),
         userns_clone=_number("/proc/sys/kernel/unprivileged_userns_clone"),
         apparmor_userns=_number("/proc/sys/kernel/apparmor_restrict_unprivileged_userns"),
@@ -100,6 +101,18 @@ def _try_all() -> dict[str, str | None]:
         return {}
     answers: list[Any] = [json.loads(line) for line in ran.stdout.splitlines()]
     return dict(answers)
+
+
+def _groups() -> tuple[str, ...]:
+    import grp
+
+    def name(number: int) -> str:
+        try:
+            return grp.getgrgid(number).gr_name
+        except KeyError:
+            return str(number)
+
+    return tuple(name(number) for number in sorted({*os.getgroups()} - {os.getegid()}))
 
 
 def _number(path: str) -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from belljar.sandbox.base import Limits
 from belljar.sandbox.local.attacks.attack import Attack
 
 _PRCTL = """
@@ -37,7 +38,9 @@ judge(status("self", "Seccomp") != "2", "lack of a filter")
         "Code would run as a user, or in a group, that owns things.",
         """
 judge(os.getresuid() != (1000,) * 3 or os.getresgid() != (1000,) * 3, "other user")
-judge(os.getgroups(), "group")
+with open("/proc/sys/kernel/overflowgid") as file:
+    nobody = int(file.read())
+judge(set(os.getgroups()) - {1000, nobody}, "group that has a name here")
 for name in ("uid_map", "gid_map"):
     with open(f"/proc/self/{name}") as file:
         lines = [line.split() for line in file]
@@ -46,6 +49,36 @@ with open("/proc/self/setgroups") as file:
     judge(file.read().strip() != "deny", "right to set groups")
 """,
         provable=True,
+    ),
+    Attack(
+        "what groups open",
+        "An ordinary user's groups cannot be given up: files that are for one of them alone could be read.",
+        """
+import stat
+looked, found = 0, []
+def look(folder):
+    global looked
+    try:
+        entries = list(os.scandir(folder))
+    except OSError:
+        return
+    for entry in entries:
+        info, looked = entry.stat(follow_symlinks=False), looked + 1
+        is_folder = stat.S_ISDIR(info.st_mode)
+        everybody = stat.S_IROTH | (stat.S_IXOTH if is_folder else 0)
+        if not stat.S_ISLNK(info.st_mode) and info.st_uid != 1000 and info.st_mode & everybody != everybody:
+            try:
+                os.close(os.open(entry.path, os.O_RDONLY | os.O_NONBLOCK))
+                found.append(entry.path)
+            except OSError:
+                pass
+        if is_folder:
+            look(entry.path)
+for name in sorted(set(os.listdir("/")) - {"proc"}):
+    look("/" + name)
+judge(found[:5], f"file for a group alone among {looked}, in {len(os.getgroups())} groups")
+""",
+        limits=Limits(timeout=600.0),
     ),
     Attack(
         "become root",
