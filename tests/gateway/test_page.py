@@ -1112,6 +1112,21 @@ def test_events_are_the_same_however_their_bytes_are_split(house_tab: Tab) -> No
 # -- keys, programs, looks --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("packages", ["data", "none"])
+def test_what_a_new_chat_suggests_works_with_what_is_installed(tmp_path: Path, opened: Open, packages: str) -> None:
+    with House(tmp_path / "state", "--packages", packages) as house:
+        tab = opened(house)
+        titles = tab.texts("#samples strong")
+        assert titles == ["Draw a curve"] * (packages == "data") + ["Make a table", "Watch it count"]
+        for title in titles:
+            tab.click("#new")
+            tab.click("#samples strong", title)
+            tab.click("#message")
+            tab.press("Enter")
+            answered(tab)
+            assert "Error" not in tab.text(".turn")
+
+
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[House, str]]:
     house = House(tmp_path_factory.mktemp("guarded") / "state")

@@ -223,6 +223,11 @@ class Gateway:
         """What keeps code apart."""
         return self._ground.isolation()
 
+    @property
+    def packages(self) -> list[str]:
+        """The names of what code finds installed."""
+        return [one.name for one in self._ground.packages()]
+
     async def problems(self) -> list[str]:
         """Why no request should come here now."""
         problem = await self._ground.problem()

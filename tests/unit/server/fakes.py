@@ -411,6 +411,7 @@ class FakeModels:
 
 class FakeHealth:
     isolation = "full"
+    packages = ("pandas",)
 
     def __init__(self) -> None:
         self.found: list[str] = []

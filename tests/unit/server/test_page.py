@@ -104,7 +104,8 @@ def test_programs_get_json(opened: Opened) -> None:
 def test_it_is_told_the_limits(opened: Opened, tmp_path: Path) -> None:
     plain = opened(largest_upload=7, interpreter=False).ask("GET", "/belljar/page").json
     assert plain == {
-        "isolation": "full", "interpreter": False, "largest_upload": 7, "large_upload": 7, "project": None,
+        "isolation": "full", "interpreter": False, "packages": ["pandas"], "largest_upload": 7, "large_upload": 7,
+        "project": None,
     }  # fmt: skip
     told = opened(project=tmp_path).ask("GET", "/belljar/page").json
     assert (told["large_upload"], told["project"]) == (100 << 20, str(tmp_path))

@@ -85,6 +85,7 @@ class PageRoutes:
         about = {
             "isolation": self._health.isolation,
             "interpreter": options.interpreter,
+            "packages": self._health.packages,
             "largest_upload": options.largest_upload,
             "large_upload": min(_LARGE, options.largest_upload),
             "project": None if options.project is None else str(options.project),

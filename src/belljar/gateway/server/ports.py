@@ -144,6 +144,11 @@ class Health(Protocol):
         """What keeps code apart here, in a few words."""
         ...
 
+    @property
+    def packages(self) -> Sequence[str]:
+        """The names of what code finds installed beside the standard library."""
+        ...
+
     async def problems(self) -> Sequence[str]:
         """Why no request should come here now; none where all is well."""
         ...

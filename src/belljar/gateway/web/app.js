@@ -7,7 +7,7 @@ import { askForKey, confirm, showApi } from "./dialogs.js";
 import { button, icon, make, Painter, unique } from "./dom.js";
 import { Memory } from "./memory.js";
 import { choose, save } from "./project.js";
-import { SAMPLES } from "./samples.js";
+import { samplesFor } from "./samples.js";
 
 const BASE = new URL("..", import.meta.url);
 const NEW = "new";
@@ -27,6 +27,7 @@ class Page {
     this.thread = find("thread");
     this.painter = new Painter();
     this.interpreter = true;
+    this.packages = [];
     this.save = null;
     this.attachments = new Attachments(this.api, this.#limits, () => this.#drafted());
     find("attached").append(this.attachments.element);
@@ -41,6 +42,7 @@ class Page {
     const about = await this.#insist(() => this.api.get("belljar/page"));
     Object.assign(this.#limits, about);
     this.interpreter = about.interpreter;
+    this.packages = about.packages;
     if (about.project) {
       this.save = (container, files) => save(this.api, container, files);
       find("project").hidden = false;
@@ -172,7 +174,7 @@ class Page {
     const fresh = !this.#memory.chat(this.#chat.id);
     find("welcome").hidden = !fresh;
     const ours = this.model === "belljar";
-    const samples = this.interpreter ? SAMPLES[ours ? "belljar" : "other"] : [];
+    const samples = this.interpreter ? samplesFor(ours, this.packages) : [];
     find("samples").replaceChildren(
       ...samples.map(([title, text]) =>
         make(

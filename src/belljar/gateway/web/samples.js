@@ -14,16 +14,30 @@ df["square"] = df.n ** 2
 df.to_csv("squares.csv", index=False)
 df`;
 
+const ROWS = `import csv
+
+with open("squares.csv", "w", newline="") as file:
+    rows = csv.writer(file)
+    rows.writerow(["n", "square"])
+    rows.writerows([n, n ** 2] for n in range(1, 11))
+print(open("squares.csv").read())`;
+
 const COUNT = `import time
 
 for n in range(1, 6):
     print(n, "of 5")
     time.sleep(0.5)`;
 
-export const SAMPLES = {
-  belljar: [
+const STACK = ["matplotlib", "numpy", "pandas"];
+
+const SAMPLES = {
+  data: [
     ["Draw a curve", CURVE],
     ["Make a table", TABLE],
+    ["Watch it count", COUNT],
+  ],
+  plain: [
+    ["Make a table", ROWS],
     ["Watch it count", COUNT],
   ],
   other: [
@@ -32,3 +46,9 @@ export const SAMPLES = {
     ["Count something", "How many prime numbers are there below ten million? Compute it."],
   ],
 };
+
+/** Pairs of a title and a text. `ours`: for the built-in model, by the `packages` that its code finds installed. */
+export function samplesFor(ours, packages) {
+  if (!ours) return SAMPLES.other;
+  return STACK.every((name) => packages.includes(name)) ? SAMPLES.data : SAMPLES.plain;
+}
