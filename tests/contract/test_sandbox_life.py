@@ -224,8 +224,10 @@ async def test_a_jail_that_died_keeps_sandboxes_ready_again_once_their_kind_is_a
     try:
         async with source.acquire(Spec(packages="data")):
             await until(lambda: source.spare == 1, "one is ready")
-        [jail] = {source._jail.pid} if source._jail else set()
-        os.kill(jail, signal.SIGKILL)
+        jail = source._jail
+        assert jail is not None
+        os.kill(jail.pid, signal.SIGKILL)
+        await until(lambda: not jail.alive, "it has died")
         for name in ("none", "data", "none", "data"):  # the new jail has not loaded the warm one's kind at first
             async with source.acquire(Spec(packages=name)) as sandbox:
                 assert isinstance([output async for output in sandbox.run(Cell("1"))][-1], Exit)
