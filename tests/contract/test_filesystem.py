@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from openai import OpenAI
 from tests.gateway.houses import House
@@ -91,7 +91,6 @@ def test_a_leading_slash_is_the_same_place(files: Filesystem) -> None:
     assert files.stat("/d/a").path == "d/a"
 
 
-@settings(deadline=None)
 @given(text=st.text())
 def test_text_comes_back_as_it_went(text: str) -> None:
     files = InMemoryFilesystem()
@@ -304,7 +303,6 @@ def test_coming_down_follows_no_link_that_lies_in_wait(files: Filesystem, tmp_pa
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
-@settings(deadline=None)
 @given(path=st.lists(st.sampled_from(["a", "b", "ab"]), min_size=1, max_size=5))
 def test_two_stars_match_every_path_and_a_path_matches_itself(path: list[str]) -> None:
     assert matches(tuple(path), "**")

@@ -115,7 +115,7 @@ def session() -> Iterator[Session]:
 
 
 @schema.parametrize()
-@settings(max_examples=10, derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=10, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
 def test_every_answer_is_described(case: Case[Any], house: House, known: Mapping[str, str], session: Session) -> None:
     if case.method != "DELETE" and case.meta is not None and case.meta.generation.mode is GenerationMode.POSITIVE:
         whose = "container's " if "container_id" in case.path_parameters else ""

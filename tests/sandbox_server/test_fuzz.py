@@ -60,7 +60,7 @@ def session() -> Iterator[requests.Session]:
 
 
 @schema.parametrize()
-@settings(max_examples=15, derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=15, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
 def test_every_answer_is_described(case: Case[Any], server: str, known: str, session: requests.Session) -> None:
     if "id" in case.path_parameters and case.method != "DELETE":
         case.path_parameters["id"] = known

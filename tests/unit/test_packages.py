@@ -215,7 +215,7 @@ def test_any_text_is_taken_or_refused_by_name(texts: list[str]) -> None:
         assert all(str(one).isprintable() and not str(one).startswith("-") for one in found)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.lists(PIECES, min_size=1, max_size=4).map("".join), min_size=1, max_size=2))
 def test_any_text_ends_in_a_layer_or_one_of_our_errors(stores: Stores, tmp_path: Path, texts: list[str]) -> None:
     before = sorted(path.name for path in tmp_path.iterdir())

@@ -8,7 +8,7 @@ import tracemalloc
 from collections.abc import Callable, Iterable, Iterator
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from belljar.sandbox.base import MIB
@@ -82,7 +82,6 @@ NAMES = ["a", "b/c", "é", "d" * 99, "d" * 100, "e" * 90 + "/" + "f" * 60, "g/" 
 
 
 @pytest.mark.parametrize("form", FORMS)
-@settings(deadline=None)
 @given(
     st.lists(st.tuples(st.sampled_from(NAMES), st.binary(max_size=1100)), min_size=1, unique_by=lambda one: one[0]),
     st.sampled_from([1, 7, 512, 4096]),
@@ -261,7 +260,6 @@ def test_an_archive_may_end_without_a_mark() -> None:
     assert read(Archive(io.BytesIO(tar([("a", b"1")])[:1024]))) == {"a": b"1"}
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 3071), st.integers(0, 255)), max_size=6))
 def test_damage_is_broken_or_passes(places: list[tuple[int, int]]) -> None:
     packed = bytearray(tar([("a", b"1"), ("é" * 60, b"2" * 600)])[:3072])

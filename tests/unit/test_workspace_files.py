@@ -112,7 +112,7 @@ def test_a_file_made_inside_is_found_under_its_name(box: Box, name: str) -> None
     assert b"".join(box.files.stream(name, chunk=100)) == bytes(range(256))
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     parts=st.lists(
         st.binary(min_size=1, max_size=60)

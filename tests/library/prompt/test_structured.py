@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from belljar.errors import OutputParseError
@@ -105,7 +105,6 @@ def test_extra_keys_may_be_allowed() -> None:
     assert written["schema"]["additionalProperties"] is True
 
 
-@settings(deadline=None)
 @given(n=st.integers(), why=st.text(), before=st.text(alphabet="ab \n"), after=st.text(alphabet="ab \n{["))
 def test_an_answer_is_found_among_words(n: int, why: str, before: str, after: str) -> None:
     assert parse_structured_output(before + json.dumps({"n": n, "why": why}) + after, ONE) == Answer(n, why)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from belljar.errors import InvalidRequest
@@ -118,7 +118,6 @@ def test_numbers_that_make_no_sense(wrong: dict[str, Any]) -> None:
         ContextManager(**wrong)
 
 
-@settings(deadline=None)
 @given(
     turns=st.lists(st.sampled_from(["talk", "tools", "tools twice"]), max_size=12),
     least=st.integers(1, 8),

@@ -8,7 +8,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.library.providers.conftest import TOOLS
 
@@ -196,7 +196,6 @@ def values(schema: Schema, root: Schema, depth: int = 0) -> st.SearchStrategy[An
     return st.one_of([kinds[one] for one in types])
 
 
-@settings(deadline=None)
 @given(tool=tools(), data=st.data())
 def test_any_tool_becomes_strict_and_what_fits_it_fits_the_tools_own_schema(tool: Schema, data: st.DataObject) -> None:
     before = deepcopy(tool)
@@ -213,7 +212,6 @@ def test_any_tool_becomes_strict_and_what_fits_it_fits_the_tools_own_schema(tool
     jsonschema.validate(filled, tool["input_schema"])
 
 
-@settings(deadline=None)
 @given(st.data())
 def test_a_tool_that_cannot_be_strict_goes_out_as_it_is(data: st.DataObject) -> None:
     loose = data.draw(st.sampled_from(LOOSE))

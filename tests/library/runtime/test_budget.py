@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from belljar.errors import BudgetExceededError, DeadlineExceededError
@@ -96,7 +96,6 @@ COUNTS = st.none() | st.integers(0, 1000)
 USAGES = st.builds(TokenUsage, COUNTS, COUNTS, COUNTS)
 
 
-@settings(deadline=None)
 @given(USAGES, USAGES)
 def test_usage_adds_up(one: TokenUsage, other: TokenUsage) -> None:
     assert (one + other).total_tokens in (None, (one.total_tokens or 0) + (other.total_tokens or 0))

@@ -14,7 +14,7 @@ from uuid import UUID
 
 import jsonschema
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from belljar.errors import PromptValidationError, ToolValidationError
@@ -127,7 +127,6 @@ SCHEMA = schema(Everything)
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
 
 
-@settings(deadline=None)
 @given(EVERYTHING)
 def test_round_trip_through_json_and_the_schema_allows_it(value: Everything) -> None:
     written = json.loads(json.dumps(dump(value)))

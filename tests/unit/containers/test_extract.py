@@ -106,7 +106,6 @@ def test_only_a_plain_tar_has_its_files_in_it_as_they_are(kind: str) -> None:
 
 
 @pytest.mark.parametrize("form", [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
-@settings(deadline=None)
 @given(
     st.lists(
         st.tuples(
@@ -302,7 +301,7 @@ def test_a_size_that_is_too_large_is_refused_before_it_is_read() -> None:
         unpacked(info.tobuf(tarfile.GNU_FORMAT), SMALL)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.sampled_from(["tar", "gz", "bz2", "xz", "zip"]), st.data())
 def test_damage_gives_files_or_a_refusal(kind: str, data: st.DataObject) -> None:
     small = {"a.txt": b"alpha", "in/b": b"beta" * 50}

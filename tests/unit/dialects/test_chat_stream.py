@@ -103,7 +103,7 @@ def test_recorded_streams_byte_by_byte(name: str, end: str) -> None:
 
 @pytest.mark.parametrize("name", ["chat/deepseek-tool-call", "chat/alibaba-tool-call", "xai/xai-tool-call"])
 @given(data=st.data())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_recorded_streams_in_any_pieces(name: str, data: st.DataObject) -> None:
     body = stream(chunks(f"{name}.chunks.txt"))
     assert play(make, body, data.draw(cuts_of(len(body)))) == play(make, body)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 from google.genai import types
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.dialects.conftest import RECORDINGS, chunks, cuts_of, joined, outline, play, stream
 
@@ -209,7 +209,6 @@ def test_byte_by_byte(name: str) -> None:
     assert play(make, body, range(len(body))) == play(make, body)
 
 
-@settings(deadline=None)
 @given(data=st.data(), name=st.sampled_from([TEXT, ARGUMENTS, CODE_STREAM]))
 def test_any_cut_gives_the_same(data: st.DataObject, name: str) -> None:
     body = recorded(name)

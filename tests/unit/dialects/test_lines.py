@@ -1,7 +1,7 @@
 """Payloads come out whole whatever the split, the line ends and the comments between them."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.dialects.conftest import cuts_of
 
@@ -50,7 +50,6 @@ def test_payloads(body: bytes, payloads: list[bytes]) -> None:
     assert cut(body, [*range(len(body))]) == payloads
 
 
-@settings(deadline=None)
 @given(st.data())
 def test_any_split_gives_the_same(data: st.DataObject) -> None:
     end = data.draw(st.sampled_from([b"\n", b"\r", b"\r\n"]))

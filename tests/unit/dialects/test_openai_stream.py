@@ -126,7 +126,7 @@ def test_recorded_streams_byte_by_byte(name: str, end: str) -> None:
 
 
 @given(data=st.data())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_a_recorded_stream_in_any_pieces(data: st.DataObject) -> None:
     body = named(chunks(CODE))
     assert play(make, body, data.draw(cuts_of(len(body)))) == play(make, body)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import belljar
@@ -36,7 +36,6 @@ VALUES = st.recursive(
 KEYS = st.sampled_from(["code", "python", "input", "requirements", "arguments", "language"]) | st.text(max_size=4)
 
 
-@settings(deadline=None)
 @given(st.dictionaries(KEYS, VALUES, max_size=4), st.booleans(), st.sampled_from([None, 2]), st.data())
 @example({"code": "\U0001f600 \\ud83d \\\\ \" ' \x00 \u2028"}, True, None, None)
 @example({"a": ['"', "}", "\\"], "code": "x", "b": {"c": "]"}}, True, None, None)
@@ -52,7 +51,6 @@ def test_any_split_of_json_streams_the_code(
         assert result.repaired is None
 
 
-@settings(deadline=None)
 @given(st.text(), st.booleans())
 def test_code_is_streamed_as_it_is_written(code: str, ascii: bool) -> None:
     """Not held back until the end: all but what could still change is out before the closing quote."""
@@ -215,7 +213,6 @@ FRAGMENTS = st.sampled_from(
 ) | st.sampled_from(["\n", " ", "```python\n"])
 
 
-@settings(deadline=None)
 @given(st.lists(FRAGMENTS | st.text(max_size=3), max_size=16).map("".join), st.data())
 @example('{"code": "`', None)
 @example('{"code": " {', None)

@@ -1,7 +1,7 @@
 """Reasoning between tags is told from text, wherever the stream is cut."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from belljar.dialects.thinking import ThinkTags
@@ -39,7 +39,6 @@ def test_told_apart_whole_and_letter_by_letter(content: str, thought: str, text:
     assert split([*content]) == (thought, text)
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.sampled_from(["<", "think", "</think>", "<think>", ">", "/", "a", "\n", "</th"]), max_size=12),
     st.data(),

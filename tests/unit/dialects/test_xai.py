@@ -159,7 +159,7 @@ def test_piece_by_piece(name: str) -> None:
     assert play(make, data, range(0, len(data), 7)) == play(make, data)
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(st.data())
 def test_any_cut_gives_the_same(data: st.DataObject) -> None:
     body = stream(chunks(SEALED)[:12] + chunks(SEALED)[-3:], done=False)

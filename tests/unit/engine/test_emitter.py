@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, get_args
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from openai.types.responses import Response as SdkResponse
 from openai.types.responses import ResponseStreamEvent
@@ -207,7 +207,6 @@ speech = st.one_of(
 )
 
 
-@settings(deadline=None)
 @given(st.lists(speech, max_size=12), st.one_of(st.just([]), calls()), st.sampled_from(["done", "cut", "fail"]))
 def test_any_answer_is_a_stream_that_the_contract_allows(
     said: list[deltas.Delta], called: list[deltas.Delta], end: str

@@ -212,7 +212,7 @@ def test_a_slow_upload_is_not_a_stalled_one(opened: Opened) -> None:
         assert wire.answer().json["bytes"] == 6
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     content=st.binary(max_size=300).filter(lambda data: b"XyZ" not in data),
     cuts=st.lists(st.integers(1, 500), max_size=4),

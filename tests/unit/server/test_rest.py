@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.server.conftest import Gateway, Opened, Wire
 
@@ -36,7 +36,6 @@ def read(rest: Rest, size: int) -> bytes:
 # -- from a connection ------------------------------------------------------------------------------------------------
 
 
-@settings(deadline=None)
 @given(
     early=st.binary(max_size=40),
     pieces=st.lists(st.binary(min_size=1, max_size=40), max_size=4),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from belljar.wire import events
@@ -35,7 +35,6 @@ RUNS = st.lists(
 )
 
 
-@settings(deadline=None)
 @given(RUNS)
 def test_many_at_once_are_the_frames_of_each(runs: list[tuple[object, list[str]]]) -> None:
     made = [(make, said) for make, texts in runs for said in texts]

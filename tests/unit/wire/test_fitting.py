@@ -179,7 +179,7 @@ def test_the_documents_are_right(read: Read, document: dict[str, Any]) -> None:
     assert read(document)
 
 
-@settings(deadline=None, max_examples=400)
+@settings(max_examples=400)
 @given(mutations())
 @example((reading.read_response, RESPONSE | {"temperature": 10**400}))
 @example(
@@ -196,7 +196,6 @@ def test_a_damaged_request_is_read_or_its_fault_named(case: tuple[Read, dict[str
     assert document == kept
 
 
-@settings(deadline=None)
 @given(st.data(), st.sampled_from(READERS))
 def test_any_json_in_any_parameter(data: st.DataObject, reader: tuple[Read, dict[str, Any]]) -> None:
     read, document = reader
@@ -207,21 +206,18 @@ def test_any_json_in_any_parameter(data: st.DataObject, reader: tuple[Read, dict
         assert re.split(r"[.\[]", error.param or "")[0] in (name, *AT_ODDS.get(name, ()))
 
 
-@settings(deadline=None)
 @given(st.dictionaries(st.sampled_from(sorted(RESPONSE)) | st.text(max_size=3), JSON), st.sampled_from(READERS))
 def test_any_object(document: dict[str, Any], reader: tuple[Read, dict[str, Any]]) -> None:
     error = fault(lambda: reader[0](document))
     assert error is None or error.param is not None
 
 
-@settings(deadline=None)
 @given(st.binary() | JSON.map(codec.encode))
 def test_any_bytes(body: bytes) -> None:
     error = fault(lambda: reading.read_json(body))
     assert error is None or (error.param, error.fault) == (None, None)
 
 
-@settings(deadline=None)
 @given(JSON, st.sampled_from(["items", "input"]))
 def test_any_items(value: Any, path: str) -> None:
     for read in (reading.read_items, reading.read_item):
