@@ -43,6 +43,7 @@ TABLE: dict[type[BelljarError], tuple[int, str, str | None, type[openai.APIStatu
     errors.WorkspaceError: (400, WRONG, "workspace_error", openai.BadRequestError),
     errors.WorkspaceSecurityError: (400, WRONG, "workspace_security", openai.BadRequestError),
     errors.WorkspaceBudgetExceededError: (413, WRONG, "workspace_budget_exceeded", openai.APIStatusError),
+    errors.WorkspaceConflictError: (409, WRONG, "workspace_conflict", openai.ConflictError),
 }
 
 LIBRARY: set[type[BelljarError]] = {
