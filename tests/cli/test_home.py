@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from tests import as_user
-from tests.escape.conftest import cache_of, folder_of
+from tests.escape.conftest import cache_of, folder_of, remove
 
 DRAW = "import matplotlib.pyplot as plt\nplt.title('a')\n1 + 1"
 
@@ -26,10 +26,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def home(user: str) -> Iterator[Path]:
     folder = folder_of(user, "home")
     yield folder
-    folder.chmod(0o700)
-    for layers in folder.glob(".cache/belljar/packages/layers"):
-        layers.chmod(0o700)  # which its owner cannot list
-    shutil.rmtree(folder)
+    remove(folder)
 
 
 def run(user: str, *args: str, **variables: str) -> tuple[int, str, str]:

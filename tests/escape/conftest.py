@@ -38,11 +38,21 @@ def folder_of(user: str, name: str) -> Path:
     return folder
 
 
+def remove(folder: Path) -> None:
+    """If it is there still; with the layers of packages in it, which not even their owner can list."""
+    if not folder.exists():
+        return
+    folder.chmod(0o700)
+    for layers in folder.glob("**/packages/layers"):
+        layers.chmod(0o700)
+    shutil.rmtree(folder)
+
+
 @cache
 def cache_of(user: str) -> Path:
     """What jails of this user keep between starts; one for all, since making the list of fonts takes a second."""
     folder = folder_of(user, "cache")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    atexit.register(remove, folder)
     return folder
 
 
@@ -82,7 +92,7 @@ class Worker:
             self.process.wait()
             if self.process.stdout:
                 self.process.stdout.close()
-            shutil.rmtree(self.folder, ignore_errors=True)
+            remove(self.folder)
 
 
 @pytest.fixture(scope="session")

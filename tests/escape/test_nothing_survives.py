@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.escape.conftest import Worker
+from tests.escape.conftest import Worker, remove
 
 PATIENCE = 10.0
 """Seconds after which we call it a failure; it takes some milliseconds."""
@@ -68,7 +67,7 @@ def started(user: str, module: str) -> Iterator[Worker]:
         if pipe:
             with contextlib.suppress(OSError):
                 pipe.close()
-    shutil.rmtree(worker.folder, ignore_errors=True)
+    remove(worker.folder)
 
 
 def tell(worker: Worker, line: str) -> None:
