@@ -6,11 +6,12 @@ import logging
 import os
 import shutil
 import tempfile
+import weakref
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from threading import RLock
-from typing import Literal, Self, TypeAlias
+from typing import ClassVar, Literal, Self, TypeAlias
 
 from belljar import autorun
 from belljar.errors import WorkspaceError
@@ -54,9 +55,12 @@ class WorkspaceParams:
 class MountedSection(MarkdownSection[WorkspaceParams]):
     """What workspaces share, wherever their files end up.
 
-    Mounts are checked at once and read when their files are first asked for; `cleanup` may be called any number of
-    times, and leaving the section as a context calls it.
+    Mounts are checked at once and read when their files are first asked for. Leaving the section as a context calls
+    `cleanup`; the directory of a section that is forgotten goes with it.
     """
+
+    _works_in_temp_dir: ClassVar[bool] = False
+    """Whether results are there, and nowhere else."""
 
     def __init__(
         self,
@@ -83,6 +87,7 @@ class MountedSection(MarkdownSection[WorkspaceParams]):
         self._on_progress = on_progress
         self._lock = RLock()
         self._temp_dir: Path | None = None
+        self._forgotten: weakref.finalize[[str], MountedSection] | None = None
         self._is_copied = False
         self._previews: tuple[HostMountPreview, ...] | None = None
         self._cleaned = False
@@ -122,17 +127,22 @@ class MountedSection(MarkdownSection[WorkspaceParams]):
         return super().render_body(WorkspaceParams("\n".join([self._place(), *map(_line, self.mount_previews)])))
 
     def cleanup(self) -> None:
-        """Bring results back where that was asked for, then remove the directory on this host."""
+        """Bring results back where that was asked for, then remove the directory on this host.
+
+        Where they cannot be brought back nothing is removed, and the next call tries again; after one that succeeded,
+        more of them do nothing.
+        """
         with self._lock:
             if self._cleaned:
                 return
-            self._cleaned = True
-            try:
-                if self._sync_on_cleanup and self._is_used():
+            if self._sync_on_cleanup and self._is_used():
+                try:
                     self._sync()
-            finally:
-                if self._temp_dir is not None:
-                    shutil.rmtree(self._temp_dir, ignore_errors=True)
+                except BaseException as error:
+                    error.add_note(self._kept())
+                    raise
+            self._cleaned = True
+            self._remove_directory()
 
     def __enter__(self) -> Self:
         return self
@@ -165,7 +175,21 @@ class MountedSection(MarkdownSection[WorkspaceParams]):
         """The directory, which is empty until somebody looks."""
         if self._temp_dir is None:
             self._temp_dir = Path(tempfile.mkdtemp(prefix="belljar-workspace-")).resolve()
+            self._forgotten = weakref.finalize(self, _remove, str(self._temp_dir))
         return self._temp_dir
+
+    def _remove_directory(self) -> None:
+        if self._forgotten is not None:
+            self._forgotten.detach()
+        if self._temp_dir is not None:
+            _remove(str(self._temp_dir))
+
+    def _kept(self) -> str:
+        """What became of results that could not be brought back."""
+        if self._works_in_temp_dir and self._forgotten is not None:
+            self._forgotten.detach()
+            return f"cleanup() may be called again; until it succeeds, all files are in {self._temp_dir}"
+        return "cleanup() may be called again; until it succeeds, nothing is removed"
 
     def _copied(self) -> Path:
         made = self._reserved()
@@ -173,15 +197,13 @@ class MountedSection(MarkdownSection[WorkspaceParams]):
         try:
             copy_files(self._found().files, HostFilesystem(made), progress=count)
         except BaseException:
-            shutil.rmtree(made, ignore_errors=True)
+            self._remove_directory()
             self._temp_dir = None
             raise
         return made
 
     def _sync(self) -> None:
-        into = self._sync_to
-        if into is None:
-            into = Path(tempfile.mkdtemp(prefix="belljar-results-"))
+        into = self._sync_to or self.results_dir or Path(tempfile.mkdtemp(prefix="belljar-results-"))
         export = Export(
             into,
             overwrite=self._sync_overwrite,
@@ -190,13 +212,18 @@ class MountedSection(MarkdownSection[WorkspaceParams]):
         )
         synced: list[str] = []
         unsynced: list[Unsynced] = []
+        failures: list[Exception] = []
 
         def take(at: Segments, pieces: Iterable[bytes]) -> None:
             path = spelled(at)
             if not may_leave(at):
                 unsynced.append(Unsynced(path, autorun.refusal(path) or ""))
                 return
-            placed = export.save(at, pieces, beside=True)
+            try:
+                placed = export.save(at, pieces, beside=True)
+            except (OSError, WorkspaceError) as error:  # the others come home all the same
+                failures.append(error)
+                return
             if placed.name != at[-1]:
                 unsynced.append(Unsynced(path, "something else is in its place", placed))
                 _log.warning("%r has something else in its place; it is %r now", path, str(placed))
@@ -210,10 +237,12 @@ class MountedSection(MarkdownSection[WorkspaceParams]):
         finally:
             self.synced = tuple(sorted(synced))
             self.unsynced = tuple(sorted(unsynced, key=lambda one: one.path))
-        if any(one.kept_at for one in self.unsynced) or self.synced:
-            self.results_dir = into
-        elif self._sync_to is None:
-            into.rmdir()
+            if any(one.kept_at for one in self.unsynced) or self.synced:
+                self.results_dir = into
+            elif self._sync_to is None and self.results_dir is None:
+                _remove(str(into))
+        if failures:
+            raise failures[0]
 
     def _counter(self, step: Literal["copy", "upload"]) -> Callable[[int], None]:
         done = 0
@@ -232,6 +261,10 @@ class MountedSection(MarkdownSection[WorkspaceParams]):
 
     def _over(self) -> WorkspaceError:
         return WorkspaceError(f"section {self.key!r}: the workspace was cleaned up; make a new one")
+
+
+def _remove(directory: str) -> None:
+    shutil.rmtree(directory, ignore_errors=True)
 
 
 def _line(preview: HostMountPreview) -> str:

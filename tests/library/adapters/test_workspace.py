@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+import gc
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -28,6 +31,7 @@ from belljar.errors import (
     WorkspaceSecurityError,
 )
 from belljar.filesystem import Filesystem, HostFilesystem, HostMount
+from belljar.filesystem.export import Export
 from belljar.prompt import MarkdownSection, Prompt, PromptTemplate
 from belljar.runtime import Session
 
@@ -168,6 +172,29 @@ def test_it_cannot_be_used_after_cleanup(kind: type[Any], repo: Path) -> None:
 
 
 @BOTH
+def test_a_directory_that_was_forgotten_goes_with_its_section(kind: type[Any], repo: Path, temporary: Path) -> None:
+    made = section(kind, repo)
+    assert made.temp_dir.is_dir()
+    del made
+    gc.collect()
+    assert list(temporary.iterdir()) == []
+
+
+@BOTH
+def test_a_directory_that_was_forgotten_goes_with_its_process(kind: type[Any], repo: Path, temporary: Path) -> None:
+    program = """if True:
+        import sys
+        from belljar import ClaudeAgentWorkspaceSection, HostMount, OpenAIContainerWorkspaceSection, Session
+        kind = globals()[sys.argv[1]]
+        made = kind(session=Session(), mounts=(HostMount(sys.argv[2], "p"),), allowed_host_roots=(sys.argv[2],))
+        assert made.temp_dir.is_dir()
+    """
+    environment = {**os.environ, "TMPDIR": str(temporary)}
+    subprocess.run([sys.executable, "-c", program, kind.__name__, str(repo)], check=True, env=environment)
+    assert list(temporary.iterdir()) == []
+
+
+@BOTH
 def test_progress_is_told(kind: type[Any], repo: Path) -> None:
     seen: list[WorkspaceProgress] = []
     with section(kind, repo, on_progress=seen.append) as made:
@@ -272,20 +299,39 @@ def test_results_never_leave_the_target(repo: Path, tmp_path: Path) -> None:
             server.write(made.filesystem.ensure_container(), path, b"1")
             with pytest.raises(WorkspaceSecurityError):
                 made.cleanup()
-            assert not made.temp_dir.exists()
     assert list((tmp_path / "elsewhere").iterdir()) == []
     assert not (tmp_path / "x").exists()
 
 
-def test_results_that_are_lost_are_told_and_the_directory_goes(repo: Path, temporary: Path, tmp_path: Path) -> None:
+def test_results_that_are_lost_are_told_each_time_and_the_directory_goes_with_the_section(
+    repo: Path, temporary: Path, tmp_path: Path
+) -> None:
     with FlatContainers() as server, server.client() as client:
         made = container(repo, client, sync_on_cleanup=True, sync_to=tmp_path / "back")
         made.filesystem.ensure_container()
         server.containers.clear()
-        with pytest.raises(ContainerExpiredError):
-            made.cleanup()
-        made.cleanup()
+        for _ in range(2):
+            with pytest.raises(ContainerExpiredError):
+                made.cleanup()
+    del made
+    gc.collect()
     assert list(temporary.iterdir()) == []
+
+
+def test_a_container_whose_results_did_not_come_home_is_not_deleted(repo: Path, tmp_path: Path) -> None:
+    (tmp_path / "back").write_bytes(b"in the way")
+    with FlatContainers() as server, server.client() as client:
+        made = container(repo, client, sync_on_cleanup=True, sync_to=tmp_path / "back")
+        id = made.filesystem.ensure_container()
+        server.write(id, "made.txt", b"1")
+        with pytest.raises(FileExistsError):
+            made.cleanup(delete_container=True)
+        assert id in server.containers
+        (tmp_path / "back").unlink()
+        made.cleanup(delete_container=True)
+        assert server.containers == {}
+    assert (tmp_path / "back/made.txt").read_bytes() == b"1"
+    assert [path.name for path in (tmp_path / "back").iterdir()] == ["made.txt"], "what was uploaded did not change"
 
 
 def test_without_a_container_there_is_nothing_to_bring_back(repo: Path) -> None:
@@ -368,7 +414,7 @@ Syncing = Callable[..., tuple[Any, Callable[[str, bytes], None]]]
 def syncing(request: pytest.FixtureRequest, repo: Path) -> Iterator[Syncing]:
     with ExitStack() as stack:
 
-        def make(to: Path, **options: Any) -> tuple[Any, Callable[[str, bytes], None]]:
+        def make(to: Path | None, **options: Any) -> tuple[Any, Callable[[str, bytes], None]]:
             options |= {"sync_on_cleanup": True, "sync_to": to, "allowed_host_roots": (repo.parent,)}
             mounts = (HostMount(str(repo), ".", exclude_glob=(".git/*",)),)
             if request.param == "host":
@@ -405,6 +451,81 @@ def test_what_runs_by_itself_does_not_come_home(
     ]  # fmt: skip
     assert "'.git/config' is not taken out of the sandbox: git runs commands" in caplog.text
     assert "'Makefile' was brought back: builds run what it says" in caplog.text
+
+
+def test_what_could_not_come_home_comes_at_the_next_call(syncing: Syncing, tmp_path: Path) -> None:
+    back = tmp_path / "back"
+    back.write_bytes(b"in the way")
+    made, write = syncing(back)
+    temp_dir = made.temp_dir
+    write("out/made.txt", b"1")
+    for _ in range(2):
+        with pytest.raises(FileExistsError) as caught:
+            made.cleanup()
+        assert "cleanup() may be called again" in caught.value.__notes__[0]
+        assert (made.synced, made.results_dir, temp_dir.is_dir()) == ((), None, True)
+    assert made.filesystem.read("out/made.txt") == b"1"
+    back.unlink()
+    made.cleanup()
+    assert (made.synced, made.results_dir) == (("out/made.txt",), back)
+    assert (back / "out/made.txt").read_bytes() == b"1"
+    assert not temp_dir.exists()
+    (back / "out/made.txt").write_bytes(b"mine now")
+    made.cleanup()
+    assert (back / "out/made.txt").read_bytes() == b"mine now", "it was brought home already"
+
+
+def test_one_file_that_cannot_come_home_keeps_no_other_from_it(syncing: Syncing, tmp_path: Path) -> None:
+    back = tmp_path / "back"
+    back.mkdir()
+    (back / "b").write_bytes(b"a file where a directory should be")
+    made, write = syncing(back)
+    for path in ("a.txt", "b/x.txt", "c.txt"):
+        write(path, b"1")
+    with pytest.raises(NotADirectoryError):
+        made.cleanup()
+    assert made.synced == ("a.txt", "c.txt")
+    (back / "b").unlink()
+    made.cleanup()
+    assert made.synced == ("a.txt", "b/x.txt", "c.txt")
+    assert sorted(path.name for path in back.rglob("*.txt")) == ["a.txt", "c.txt", "x.txt"], "none of them twice"
+
+
+def test_results_in_a_directory_of_their_own_come_into_one(
+    syncing: Syncing, temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, write = syncing(None)
+    write("a.txt", b"1")
+    write("b.txt", b"2")
+    save, full = Export.save, {"a.txt", "b.txt"}
+
+    def saved(export: Export, at: tuple[str, ...], *rest: Any, **more: Any) -> Path:
+        if at[-1] in full:
+            raise OSError(errno.ENOSPC, "No space left on device", at[-1])
+        return save(export, at, *rest, **more)
+
+    monkeypatch.setattr(Export, "save", saved)
+    for room in ("a.txt", "b.txt"):
+        with pytest.raises(OSError, match="No space left"):
+            made.cleanup()
+        full.remove(room)
+    made.cleanup()
+    assert made.results_dir is not None
+    assert sorted(path.name for path in made.results_dir.iterdir()) == ["a.txt", "b.txt"]
+    assert list(temporary.iterdir()) == [made.results_dir]
+
+
+def test_results_on_this_host_outlive_a_section_that_could_not_bring_them_home(repo: Path, tmp_path: Path) -> None:
+    (tmp_path / "back").write_bytes(b"in the way")
+    made = section(ClaudeAgentWorkspaceSection, repo, sync_on_cleanup=True, sync_to=tmp_path / "back")
+    made.filesystem.write("made.txt", b"1")
+    temp_dir = made.temp_dir
+    with pytest.raises(FileExistsError) as caught:
+        made.cleanup()
+    assert str(temp_dir) in caught.value.__notes__[0]
+    del made, caught
+    gc.collect()
+    assert (temp_dir / "made.txt").read_bytes() == b"1"
 
 
 def test_what_was_mounted_is_replaced_where_it_is_still_as_it_was(syncing: Syncing, repo: Path) -> None:

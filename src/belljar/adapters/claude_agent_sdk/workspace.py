@@ -20,6 +20,8 @@ _PIECE = 1 << 20
 class ClaudeAgentWorkspaceSection(MountedSection):
     """Host files in `temp_dir`; takes what OpenAIContainerWorkspaceSection takes, but for the container."""
 
+    _works_in_temp_dir = True
+
     def __init__(
         self,
         *,

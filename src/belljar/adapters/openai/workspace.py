@@ -118,11 +118,9 @@ class OpenAIContainerWorkspaceSection(MountedSection):
 
     def cleanup(self, *, delete_container: bool = False) -> None:
         """As the base has it; the container is left to expire, unless it is to be deleted now."""
-        try:
-            super().cleanup()
-        finally:
-            if self._filesystem is not None:
-                self._filesystem.cleanup(delete_container=delete_container and self.container_id is not None)
+        super().cleanup()
+        if self._filesystem is not None:
+            self._filesystem.cleanup(delete_container=delete_container and self.container_id is not None)
 
     def _bound(self) -> OpenAI:
         from openai import OpenAI
