@@ -29,7 +29,7 @@ from belljar.errors import (
 )
 from belljar.gateway.containers import Policy
 from belljar.gateway.store import slices
-from belljar.gateway.store.base import Blob, ContainerRecord
+from belljar.gateway.store.base import Blob, ContainerRecord, Page
 from belljar.sandbox.base import MIB, Cell, Sandbox, SandboxSource
 from belljar.sandbox.local.sandbox import LocalSandbox
 from belljar.sandbox.local.source import LocalSource, Options
@@ -334,6 +334,25 @@ async def test_auto_gives_a_container_more_memory_when_asked(source: SandboxSour
         assert less.memory == "4g"
         with pytest.raises(InvalidRequest, match="'8g'"):
             await house.containers.auto(OWNER, [container.id], memory="8g")
+
+
+async def test_a_prospect_is_what_auto_would_give_and_changes_nothing(source: SandboxSource, place: Path) -> None:
+    async with opened(source, place, Policy(memory="4g")) as house:
+        fresh = await house.containers.prospect(OWNER, ["cntr_never"])
+        assert (fresh.id, fresh.memory, fresh.requirements) == ("", "4g", ())
+        assert (await house.containers.prospect(OWNER, [], memory="1g")).memory == "1g"
+        assert await house.containers.list(OWNER, Page()) == []
+        container = await house.containers.create(OWNER, name="x")
+        house.clock.pass_minutes(21)
+        before = await house.containers.get(container.id, OWNER)
+        more = await house.containers.prospect(OWNER, ["cntr_never", container.id], memory="16g")
+        assert (more.id, more.memory) == (container.id, "16g")
+        assert (await house.containers.prospect(OWNER, [container.id], memory="1g")).memory == "4g"
+        assert await house.containers.get(container.id, OWNER) == before
+        assert house.containers.status(before) == "expired"
+        assert (await house.containers.prospect("key_other", [container.id])).id == ""
+        with pytest.raises(InvalidRequest, match="'8g'"):
+            await house.containers.prospect(OWNER, [container.id], memory="8g")
 
 
 async def test_what_is_not_there_is_not_found(source: SandboxSource, place: Path) -> None:

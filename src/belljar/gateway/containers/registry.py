@@ -7,7 +7,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from itertools import chain
-from typing import Literal
+from typing import Literal, TypeGuard
 
 import msgspec
 
@@ -108,15 +108,31 @@ class Containers:
 
         An expired one comes back under its id, with its files. One with less memory than asked for gets more.
         """
+        record = await self._chained(owner, candidates, memory)
+        if record is None:
+            return await self.create(owner, name=AUTO, memory=memory, auto=True)
+        if _outgrows(memory, record):
+            record = await self._grown(record, memory)
+        return await self._revived(record, True)
+
+    async def prospect(self, owner: str, candidates: Sequence[str], *, memory: str | None = None) -> ContainerRecord:
+        """What `auto` would give, while nothing is made and nothing changes; one that is yet to be made has no id."""
+        record = await self._chained(owner, candidates, memory)
+        if record is None:
+            record = ContainerRecord(
+                id="", owner=owner, name=AUTO, created_at=0, last_active_at=0, memory=memory or self._policy.memory
+            )
+        return msgspec.structs.replace(record, memory=memory) if _outgrows(memory, record) else record
+
+    async def _chained(self, owner: str, candidates: Sequence[str], memory: str | None) -> ContainerRecord | None:
+        """The first of the candidates that is still there, whatever its memory; which must be one that can be had."""
         if memory is not None:
             self._policy.tier(memory)
         for id in candidates:
             record = await self._records.get_container(id, owner)
             if record is not None and not record.deleted:
-                if memory is not None and size(memory) > size(record.memory):
-                    record = await self._grown(record, memory)
-                return await self._revived(record, True)
-        return await self.create(owner, name=AUTO, memory=memory, auto=True)
+                return record
+        return None
 
     async def _revived(self, record: ContainerRecord, may: bool) -> ContainerRecord:
         if self.status(record) == "running":
@@ -339,6 +355,11 @@ class Containers:
     # Last, as it would hide the builtin from the annotations above.
     async def list(self, owner: str, page: Page, name: str | None = None) -> list[ContainerRecord]:
         return await self._records.list_containers(owner, page, name)
+
+
+def _outgrows(memory: str | None, record: ContainerRecord) -> TypeGuard[str]:
+    """More is asked for than the container has."""
+    return memory is not None and size(memory) > size(record.memory)
 
 
 def _no_file(container: ContainerRecord, id: str) -> NotFound:

@@ -120,6 +120,8 @@ class Run:
         self._citations = Citations()
         self._stage = Stage(rooms.records, rooms.blobs, rooms.containers, caller.owner)
         self._container: ContainerRecord | None = None
+        self._prospect: ContainerRecord | None = None
+        """The container that the first call will get, where there is none yet."""
         self._hosting: Hosting | None = None
         self._recalled = Recalled()
         self._context: tuple[InputItem, ...] = ()
@@ -301,6 +303,8 @@ class Run:
                     if self._moved(container):
                         hosting.tell_moved()
                     await self._deadline.wait(hosting.supply(container, self._stage.params, where))
+            elif hosting is None:
+                await self._foresee()
         self._recalled = recalled
         whole = self._recalled.items
         housed = tool is not None
@@ -334,13 +338,25 @@ class Run:
                     error.param = f"{self._tool_path()}.container"
                     raise
             else:
-                memory = tool.container.memory_limit
-                self._container = await containers.auto(
-                    owner, self._recalled.containers, memory=memory if isinstance(memory, str) else None
-                )
+                self._container = await containers.auto(owner, self._recalled.containers, memory=self._memory_asked())
             self._emitter.container_id = self._container.id
+            if self._prospect is not None and self._prospect.id != self._container.id:  # it was deleted meanwhile
+                self._citations.gone(self._citations.files)
             await self._look(self._container)
         return self._container
+
+    async def _foresee(self) -> None:
+        """Look at the container that a call would get: the model is told of it before it calls, if it ever does."""
+        self._prospect = await self._rooms.containers.prospect(
+            self._caller.owner, self._recalled.containers, memory=self._memory_asked()
+        )
+        if self._prospect.id:
+            await self._look(self._prospect)
+
+    def _memory_asked(self) -> str | None:
+        container = self._tool.container if self._tool is not None else None
+        memory = container.memory_limit if isinstance(container, AutoContainer) else None
+        return memory if isinstance(memory, str) else None
 
     async def _look(self, container: ContainerRecord) -> None:
         """What files there are: to be cited, and to be told of."""
@@ -355,18 +371,6 @@ class Run:
             return False
         return not any(type(item) is CodeInterpreterCall for item in self._emitter.full())
 
-    def _prospect(self) -> ContainerRecord:
-        """The container as it will be, for the tool's description: it is made when it is needed."""
-        memory = self._tool.container.memory_limit if self._tool and not isinstance(self._tool.container, str) else None
-        return ContainerRecord(
-            id="",
-            owner=self._caller.owner,
-            name="",
-            created_at=0,
-            last_active_at=0,
-            memory=memory if isinstance(memory, str) else "1g",
-        )
-
     def _provider_runs(self, route: Route) -> bool:
         wanted = self._request.metadata.get("executor", self._rooms.options.executor)
         return wanted == "provider" and route.traits.runs and self._tool is not None
@@ -375,14 +379,7 @@ class Run:
 
     def _ask(self, route: Route, choice: object, *, bare: bool) -> ModelRequest:
         request = self._request
-        declared: FunctionTool | CodeInterpreterTool | None = None
-        if self._tool is not None and self._emitter.calls_left != 0:
-            declared = (
-                self._tool
-                if self._provider_runs(route)
-                else self._rooms.interpreter.declare(self._container or self._prospect(), self._citations.files)
-            )
-        tools = () if bare else choices.offered(request, declared)
+        tools = () if bare else choices.offered(request, self._declared(route))
         return ModelRequest(
             model=route.name,
             items=(*self._context, *self._emitter.heard(self._from)),
@@ -406,6 +403,16 @@ class Run:
             call_images=self._images,
             hops=self._caller.hops,
         )
+
+    def _declared(self, route: Route) -> FunctionTool | CodeInterpreterTool | None:
+        """The interpreter as the model is told of it; None where it may not be called any more."""
+        if self._tool is None or self._emitter.calls_left == 0:
+            return None
+        if self._provider_runs(route):
+            return self._tool
+        container = self._container or self._prospect
+        assert container is not None, "it was looked for before the model is asked"
+        return self._rooms.interpreter.declare(container, self._citations.files)
 
     async def _answer(self, route: Route, asked: ModelRequest, *, patient: bool) -> AsyncGenerator[list[Delta], None]:
         """One turn's deltas. A patient caller gets an empty list if the model keeps it waiting."""

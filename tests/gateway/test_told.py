@@ -1,0 +1,129 @@
+"""What the model reads: of its container before it calls, and of its calls afterwards."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any, Literal, cast
+
+import pytest
+from openai import OpenAI
+from openai.types.responses import Response
+from tests.gateway.houses import House, Scene
+from tests.gateway.test_first_minute import cell, said
+from tests.gateway.test_loop import ask
+from tests.unit.test_packages import wheel
+
+from belljar.testing import Reply, call
+
+MAKE = "open('made.csv', 'w').write('a\\n1\\n');"
+
+
+@pytest.fixture(scope="module")
+def large(_scene: Scene, tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    """Containers have more memory than usual, and packages come from a directory."""
+    home = tmp_path_factory.mktemp("large")
+    (home / "links").mkdir()
+    wheel(home / "links", "handy")
+    given = {
+        "BELLJAR_CONTAINER_MEMORY": "4g",
+        "BELLJAR_FIND_LINKS": str(home / "links"),
+        "BELLJAR_OFFLINE": "true",
+        "BELLJAR_CACHE_DIR": str(home / "cache"),
+    }
+    with House(home / "state", "--upstream", f"loop={_scene.server.base_url}", environment=given) as house:
+        yield house
+
+
+@pytest.fixture
+def roomy(large: House) -> Iterator[OpenAI]:
+    with OpenAI(base_url=large.base_url, api_key="none", max_retries=0) as client:
+        yield client
+
+
+def description(scene: Scene, turn: int = -1) -> str:
+    [tool] = scene.asked[turn].json["tools"]
+    return cast(str, tool["function"]["description"])
+
+
+def auto(**more: Any) -> list[dict[str, Any]]:
+    return [{"type": "code_interpreter", "container": {"type": "auto", **more}}]
+
+
+# -- the container, before the first call -----------------------------------------------------------------------------
+
+By = Literal["previous_response_id", "conversation", "input"]
+
+
+def follow_up(client: OpenAI, first: Response, by: By, **more: Any) -> Response:
+    """The same conversation goes on, kept by the gateway or by the caller."""
+    match by:
+        case "previous_response_id":
+            return ask(client, "and now", previous_response_id=first.id, **more)
+        case "conversation":
+            assert first.conversation is not None
+            return ask(client, "and now", conversation=first.conversation.id, **more)
+        case "input":
+            items: Any = [*(one.model_dump() for one in first.output), {"role": "user", "content": "and now"}]
+            return ask(client, items, store=False, **more)
+
+
+@pytest.mark.parametrize("by", ["previous_response_id", "conversation", "input"])
+def test_a_follow_up_tells_what_is_there_before_the_model_calls(roomy: OpenAI, scene: Scene, by: By) -> None:
+    scene.play([call("code_interpreter", code=MAKE, requirements=["handy"])], "made", "Nothing to run.")
+    more = {"conversation": roomy.conversations.create().id} if by == "conversation" else {}
+    first = ask(roomy, **more)
+    assert "is empty now" in description(scene, 0)
+    follow_up(roomy, first, by)
+    about = description(scene)
+    assert "- /mnt/data/made.csv (4 bytes)" in about
+    assert "is empty" not in about
+    assert "Added before: handy." in about
+
+
+def test_memory_is_told_as_it_will_be(roomy: OpenAI, scene: Scene) -> None:
+    scene.play([call("code_interpreter", code="1")], "ok", "more", "less")
+    first = ask(roomy)
+    assert "; 4 GiB of memory" in description(scene, 0)
+    ask(roomy, previous_response_id=first.id, tools=auto(memory_limit="16g"))
+    assert "; 16 GiB of memory" in description(scene)
+    ask(roomy, previous_response_id=first.id, tools=auto(memory_limit="1g"))
+    assert "; 4 GiB of memory" in description(scene)
+    held = roomy.containers.retrieve(cell(first).container_id)
+    assert held.memory_limit == "4g", "only told of: no code was run that would need more"
+
+
+def test_an_earlier_file_is_cited_by_an_answer_that_runs_nothing(client: OpenAI, scene: Scene) -> None:
+    scene.play([call("code_interpreter", code=MAKE)], "made", "Here: [made.csv](sandbox:/mnt/data/made.csv).")
+    first = ask(client)
+    again = ask(client, "the link again, please", previous_response_id=first.id)
+    [citation] = said(again).annotations
+    assert citation.type == "container_file_citation"
+    assert citation.container_id == cell(first).container_id
+    assert client.containers.files.content.retrieve(citation.file_id, container_id=citation.container_id).read()
+
+
+def test_a_container_that_was_deleted_is_not_told_of(client: OpenAI, scene: Scene) -> None:
+    scene.play([call("code_interpreter", code=MAKE)], "made", "[made.csv](sandbox:/mnt/data/made.csv)")
+    first = ask(client)
+    client.containers.delete(cell(first).container_id)
+    gone = ask(client, previous_response_id=first.id)
+    assert "is empty now" in description(scene)
+    assert said(gone).annotations == []
+
+
+def test_of_what_was_deleted_while_the_model_wrote_nothing_is_cited(client: OpenAI, scene: Scene) -> None:
+    scene.play([call("code_interpreter", code=MAKE)], "made")
+    first = ask(client)
+    gate = threading.Event()
+    scene.play(Reply(steps=[gate, call("code_interpreter", code="1")]), "[made.csv](sandbox:/mnt/data/made.csv)")
+    tools: Any = auto()
+    with client.responses.stream(model="sim", tools=tools, input="go", previous_response_id=first.id) as stream:
+        next(iter(stream))
+        client.containers.delete(cell(first).container_id)
+        gate.set()
+        response = stream.get_final_response()
+    assert "made.csv (4 bytes)" in description(scene, 0)
+    assert "is empty now" in description(scene)
+    assert cell(response).container_id != cell(first).container_id
+    assert said(response).annotations == []
