@@ -17,7 +17,7 @@ from belljar import autorun
 from belljar.errors import WorkspaceError
 from belljar.filesystem import Filesystem, HostFilesystem, HostMount, HostMountPreview
 from belljar.filesystem.export import Export, Take, may_leave
-from belljar.filesystem.mounts import Found, Stamp, check_mounts, copy_files, find_files, stamp
+from belljar.filesystem.mounts import Found, Stamp, check_mounts, copy_files, find_files, stamp, tell_unmatched
 from belljar.filesystem.paths import Segments, spelled
 from belljar.prompt import MarkdownSection
 from belljar.prompt.frozen import FrozenDataclass
@@ -165,6 +165,8 @@ class MountedSection(MarkdownSection[WorkspaceParams]):
     def _found(self) -> Found:
         """What is to be brought in, as it is now."""
         found = find_files(self.mounts, allowed_host_roots=self._roots)
+        if self._previews is None:
+            tell_unmatched(found.previews)
         self._previews = found.previews
         if self._sync_on_cleanup:
             for file in found.files:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -10,11 +11,12 @@ from typing import BinaryIO, NamedTuple, TypeAlias
 
 from belljar.errors import WorkspaceBudgetExceededError, WorkspaceError, WorkspaceSecurityError
 from belljar.filesystem.base import Filesystem, walk
-from belljar.filesystem.globs import excluded, matches
+from belljar.filesystem.globs import leaves_out, takes
 from belljar.filesystem.opening import Opener
 from belljar.filesystem.paths import Segments, VfsPath, segments_of, spelled
 
 _SHOWN = 20
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +28,9 @@ class HostMount:
     mount_path: str | VfsPath | None = None
     """Where it appears; None: under its own name."""
     include_glob: tuple[str, ...] = ()
-    """Empty: everything."""
+    """Files to take, and directories to take whole; empty: everything."""
     exclude_glob: tuple[str, ...] = ()
-    """Wins over `include_glob`."""
+    """Files and directories to leave out, as in .gitignore; wins over `include_glob`."""
     max_bytes: int | None = None
     """Of all its files together; None: unlimited."""
     follow_symlinks: bool = False
@@ -40,6 +42,8 @@ class HostMount:
             raise WorkspaceError(f"HostMount.max_bytes: {self.max_bytes} is negative; use None for no limit")
         if self.mount_path is not None:
             segments_of(self.mount_path)
+        for name in ("include_glob", "exclude_glob"):
+            object.__setattr__(self, name, _patterns(name, getattr(self, name)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +56,8 @@ class HostMountPreview:
     entries: tuple[str, ...]
     is_directory: bool
     bytes_copied: int
+    unmatched: tuple[str, ...] = ()
+    """Patterns of the mount that nothing was taken or left out by."""
 
 
 Stamp: TypeAlias = tuple[int, int, int, int]
@@ -89,8 +95,20 @@ def copy_mounts(
     """
     taken = set(walk(into)) if mounts else set()
     found = find_files(mounts, allowed_host_roots=allowed_host_roots, taken=taken)
+    tell_unmatched(found.previews)
     copy_files(found.files, into, progress=progress)
     return found.previews
+
+
+def tell_unmatched(previews: Sequence[HostMountPreview]) -> None:
+    """A pattern without effect is often one that was meant otherwise, and the files are on their way."""
+    for preview in previews:
+        for pattern in preview.unmatched:
+            _log.warning(
+                "mount %r: the pattern %r matches nothing in it, or nothing that other patterns do not leave out",
+                preview.host_path,
+                pattern,
+            )
 
 
 def copy_files(files: Sequence[HostFile], into: Filesystem, *, progress: Callable[[int], object] | None = None) -> None:
@@ -140,7 +158,8 @@ def _found(mount: HostMount, roots: tuple[Path, ...], taken: set[Segments], file
     target = (source.name,) if mount.mount_path is None else segments_of(mount.mount_path)
     entries: list[str] = []
     total = 0
-    for relative, path, found in _chosen(mount, source, roots):
+    choice = _Choice(mount)
+    for relative, path, found in _chosen(mount, source, roots, choice):
         to = (*target, *relative) if is_directory else target
         if to in taken:
             raise WorkspaceError(
@@ -155,7 +174,9 @@ def _found(mount: HostMount, roots: tuple[Path, ...], taken: set[Segments], file
         files.append(HostFile(to, path, found.st_size, stamp(found)))
         if len(entries) < _SHOWN:
             entries.append(spelled(relative))
-    return HostMountPreview(mount.host_path, source, spelled(target), tuple(entries), is_directory, bytes_copied=total)
+    return HostMountPreview(
+        mount.host_path, source, spelled(target), tuple(entries), is_directory, total, choice.unmatched
+    )
 
 
 def _resolved(host_path: str, roots: tuple[Path, ...]) -> Path:
@@ -173,8 +194,12 @@ def _inside(path: Path, roots: tuple[Path, ...]) -> Path:
     return resolved
 
 
-def _chosen(mount: HostMount, source: Path, roots: tuple[Path, ...]) -> Iterator[tuple[Segments, str, os.stat_result]]:
+def _chosen(
+    mount: HostMount, source: Path, roots: tuple[Path, ...], choice: _Choice
+) -> Iterator[tuple[Segments, str, os.stat_result]]:
     if not source.is_dir():
+        if choice.leaves_out((source.name,), is_directory=False) or not choice.takes((source.name,)):
+            raise WorkspaceError(f"{mount.host_path}: is a file that its own patterns leave out; mount it without them")
         yield (source.name,), str(source), source.stat()
         return
     pending: list[tuple[Segments, str, frozenset[str]]] = [((), str(source), frozenset({str(source)}))]
@@ -184,6 +209,8 @@ def _chosen(mount: HostMount, source: Path, roots: tuple[Path, ...]) -> Iterator
             entries = sorted(found, key=lambda entry: entry.name)
         for entry in entries:
             relative, path = (*here, entry.name), entry.path
+            if choice.leaves_out(relative, is_directory=entry.is_dir()):
+                continue
             if entry.is_symlink():
                 if not mount.follow_symlinks or not os.path.exists(path):
                     continue
@@ -191,10 +218,47 @@ def _chosen(mount: HostMount, source: Path, roots: tuple[Path, ...]) -> Iterator
             if entry.is_dir():
                 if path not in above:  # a link to a directory it lies in would never end
                     pending.append((relative, path, above | {path}))
-            elif entry.is_file() and _wanted(mount, relative):
+            elif entry.is_file() and choice.takes(relative):
                 yield relative, path, entry.stat()
 
 
-def _wanted(mount: HostMount, path: Segments) -> bool:
-    included = not mount.include_glob or any(matches(path, pattern) for pattern in mount.include_glob)
-    return included and not excluded(path, mount.exclude_glob)
+class _Choice:
+    """What of a mount comes in, and which of its patterns had a part in that."""
+
+    def __init__(self, mount: HostMount) -> None:
+        self._mount = mount
+        self._effective: set[str] = set()
+
+    def leaves_out(self, path: Segments, *, is_directory: bool) -> bool:
+        found = [one for one in self._mount.exclude_glob if leaves_out(path, one, is_directory=is_directory)]
+        self._effective.update(found)
+        return bool(found)
+
+    def takes(self, path: Segments) -> bool:
+        found = [one for one in self._mount.include_glob if takes(path, one)]
+        self._effective.update(found)
+        return bool(found) or not self._mount.include_glob
+
+    @property
+    def unmatched(self) -> tuple[str, ...]:
+        given = dict.fromkeys((*self._mount.include_glob, *self._mount.exclude_glob))
+        return tuple(pattern for pattern in given if pattern not in self._effective)
+
+
+def _patterns(name: str, given: object) -> tuple[str, ...]:
+    """As they were given, checked: one that can never match would bring in what it was to keep out."""
+    if isinstance(given, str):
+        raise WorkspaceError(f"HostMount.{name}: {given!r} is one string, and patterns are a tuple; write ({given!r},)")
+    if not isinstance(given, Sequence) or not all(isinstance(pattern, str) for pattern in given):
+        raise WorkspaceError(f"HostMount.{name}: {given!r} is no tuple of patterns such as ('*.csv', 'data/')")
+    for pattern in given:
+        if not pattern.strip("/."):
+            raise WorkspaceError(f"HostMount.{name}: {pattern!r} names nothing; use '*' for everything")
+        if ".." in pattern.split("/"):
+            raise WorkspaceError(f"HostMount.{name}: {pattern!r} leads out of the mount; name what is in it")
+        if pattern.startswith("!"):
+            raise WorkspaceError(
+                f"HostMount.{name}: {pattern!r} would take back what another leaves out, which is not known here; "
+                f"leave out less, or write '?{pattern[1:]}' for a name that begins with '!'"
+            )
+    return tuple(given)

@@ -244,6 +244,18 @@ def test_files_go_in_and_code_finds_them(gateway: Server, client: OpenAI, repo: 
         assert client.containers.retrieve(made.container_id or "").memory_limit == "4g"
 
 
+@pytest.mark.parametrize("pattern", [".git", ".git/", "**/.git", ".git/*", "./.git/*"])
+def test_what_is_left_out_is_not_uploaded(repo: Path, pattern: str, caplog: pytest.LogCaptureFixture) -> None:
+    mounts = (HostMount(str(repo), ".", exclude_glob=(pattern, "src", "data/", "secrts/")),)
+    with FlatContainers() as server, server.client() as client, container(repo, client, mounts=mounts) as made:
+        assert server.names(made.filesystem.ensure_container()) == ["/mnt/data/main.py"]
+        assert [preview.unmatched for preview in made.mount_previews] == [("secrts/",)]
+        assert made.temp_dir.is_dir()
+    told = [record.getMessage() for record in caplog.records if "matches nothing" in record.getMessage()]
+    assert len(told) == 1, "once, however often it is looked at"
+    assert "'secrts/'" in told[0]
+
+
 def test_host_files_are_packed_from_where_they_lie(gateway: Server, client: OpenAI, repo: Path) -> None:
     with container(repo, client) as made:
         old = made.filesystem.ensure_container()

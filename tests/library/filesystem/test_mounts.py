@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import subprocess
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from belljar.errors import WorkspaceBudgetExceededError, WorkspaceError, WorkspaceSecurityError
 from belljar.filesystem import HostMount, HostMountPreview, InMemoryFilesystem, VfsPath, copy_mounts
-from belljar.filesystem.globs import excluded, matches
+from belljar.filesystem.globs import matches
 
 
 @pytest.fixture
@@ -78,25 +80,132 @@ def test_the_patterns_of_the_founding_examples(repo: Path) -> None:
         ("**/a", ["a", "d/a", "d/e/a"], ["a/b"]),
         ("[ab]?", ["a1", "d/b2"], ["c1", "a"]),
         ("/a", ["a"], ["d/a"]),
+        ("./a", ["a"], ["d/a"]),
     ],
 )
 def test_globs(pattern: str, yes: list[str], no: list[str]) -> None:
     assert [path for path in yes + no if matches(tuple(path.split("/")), pattern)] == yes
 
 
+PATTERNS = (
+    ".git", ".git/", "**/.git", "**/.git/", "secrets", "secrets/", "/secrets", "sub/secrets", "sub/secrets/",
+    "secrets/**", "**/secrets/**", "*.key", "k*", "k*/", "s?b", "[a-k]*", "sub/*/*.key", "/*", "*/", "**/sub/**/a.key",
+    "*", "secrets/a.key", "a.key/", "none", "Secrets",
+)  # fmt: skip
+PATHS = (
+    ".git/config", ".git/objects/ab", "sub/.git/config", "secrets/a.key", "secrets/deep/b.key", "sub/secrets/a.key",
+    "sub/k/a.txt", "k", "a.key", "git/config", ".gitignored", "sub/x/y/secrets",
+)  # fmt: skip
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    for path in PATHS:
+        (tmp_path / "tree" / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "tree" / path).write_bytes(b"1")
+    return tmp_path / "tree"
+
+
+def left(tree: Path, **globs: tuple[str, ...]) -> set[str]:
+    """What comes in of it."""
+    return set(brought(HostMount(str(tree), ".", **globs), roots=[tree]))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_patterns_leave_out_what_git_would_ignore(tree: Path, tmp_path: Path, pattern: str) -> None:
+    (tmp_path / "other").mkdir()
+    git = ["git", f"--git-dir={tmp_path}/other/git", f"--work-tree={tmp_path}/other"]
+    subprocess.run([*git, "init", "-q"], check=True)
+    given = "\n".join(path.replace(".git/", "DOTGIT/") for path in PATHS)  # git has its own idea of its directory
+    (tmp_path / "other/patterns").write_text(f"{pattern.replace('.git', 'DOTGIT')}\n")
+    asked = [*git, "-c", f"core.excludesFile={tmp_path}/other/patterns", "check-ignore", "--no-index", "--stdin"]
+    answer = subprocess.run(asked, input=given, capture_output=True, text=True, cwd=tmp_path / "other", check=False)
+    assert answer.returncode in (0, 1), answer.stderr
+    ignored = set(answer.stdout.replace("DOTGIT/", ".git/").splitlines())
+    assert left(tree, exclude_glob=(pattern,)) == set(PATHS) - ignored
+
+
 @pytest.mark.parametrize(
-    ("path", "out"),
+    ("pattern", "out"),
     [
-        (".git/config", True),
-        (".git/a/b", True),
-        ("d/.git/a", True),
-        (".git", False),
-        ("git/a", False),
-        (".gitignore", False),
+        (".git/*", {".git/config", ".git/objects/ab", "sub/.git/config"}),
+        ("secrets/*", {"secrets/a.key", "secrets/deep/b.key", "sub/secrets/a.key"}),
+        ("./secrets/*", {"secrets/a.key", "secrets/deep/b.key"}),
+        ("./secrets", {"secrets/a.key", "secrets/deep/b.key"}),
+        ("./k", {"k"}),
     ],
 )
-def test_a_directorys_star_prunes_it_at_any_depth(path: str, out: bool) -> None:
-    assert excluded(tuple(path.split("/")), [".git/*"]) is out
+def test_what_people_write_besides(tree: Path, pattern: str, out: set[str]) -> None:
+    assert left(tree, exclude_glob=(pattern,)) == set(PATHS) - out
+
+
+@pytest.mark.parametrize(
+    ("pattern", "taken"),
+    [
+        ("*.key", {"secrets/a.key", "secrets/deep/b.key", "sub/secrets/a.key", "a.key"}),
+        ("./*.key", {"a.key"}),
+        ("secrets/", {"secrets/a.key", "secrets/deep/b.key", "sub/secrets/a.key"}),
+        ("sub/secrets", {"sub/secrets/a.key"}),
+        ("k", {"k", "sub/k/a.txt"}),
+        ("k/", {"sub/k/a.txt"}),
+        ("secrets/*", {"secrets/a.key"}),
+        ("secrets/**", {"secrets/a.key", "secrets/deep/b.key"}),
+    ],
+)
+def test_what_is_taken(tree: Path, pattern: str, taken: set[str]) -> None:
+    assert left(tree, include_glob=(pattern,)) == taken
+
+
+def test_what_is_left_out_is_not_looked_at(tree: Path, tmp_path: Path) -> None:
+    (tmp_path / "outside").mkdir()
+    (tree / "secrets/link").symlink_to(tmp_path / "outside")
+    (tree / "away").symlink_to(tmp_path / "outside")
+    out = ("secrets", "away", "sub", ".git")
+    mount = HostMount(str(tree), ".", exclude_glob=out, follow_symlinks=True)
+    assert brought(mount, roots=[tree]) == [".gitignored", "a.key", "git/config", "k"]
+
+
+def test_a_pattern_without_effect_is_told(tree: Path, caplog: pytest.LogCaptureFixture) -> None:
+    files = InMemoryFilesystem()
+    mount = HostMount(str(tree), include_glob=("*.key", "*.{csv,txt}"), exclude_glob=("secrts/", "sub/", "sub"))
+    [preview] = copy_mounts((mount,), allowed_host_roots=[tree], into=files)
+    assert preview.unmatched == ("*.{csv,txt}", "secrts/")
+    told = [record.getMessage() for record in caplog.records]
+    assert [f"mount {str(tree)!r}: the pattern {pattern!r} matches nothing" in told[n]
+            for n, pattern in enumerate(preview.unmatched)] == [True, True]  # fmt: skip
+    assert len(told) == 2
+
+
+@pytest.mark.parametrize("globs", [{"exclude_glob": ("*.key",)}, {"include_glob": ("*.csv",)}])
+def test_a_file_that_its_own_patterns_leave_out_is_refused(tree: Path, globs: dict[str, tuple[str, ...]]) -> None:
+    with pytest.raises(WorkspaceError, match=r"a\.key: is a file that its own patterns leave out"):
+        brought(HostMount("a.key", **globs), roots=[tree])  # type: ignore[arg-type]
+    assert brought(HostMount("a.key", include_glob=("*.key",), exclude_glob=("*.csv",)), roots=[tree]) == ["a.key"]
+
+
+@pytest.mark.parametrize("name", ["include_glob", "exclude_glob"])
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ("*.csv", r"'\*\.csv' is one string, and patterns are a tuple; write \('\*\.csv',\)"),
+        (None, r"None is no tuple of patterns"),
+        ((1,), r"\(1,\) is no tuple of patterns"),
+        ((b"*",), r"\(b'\*',\) is no tuple of patterns"),
+        (("",), r"'' names nothing; use '\*'"),
+        (("./",), r"'\./' names nothing"),
+        (("../x",), r"'\.\./x' leads out of the mount"),
+        (("!x",), r"'!x' would take back .* write '\?x'"),
+    ],
+)
+def test_patterns_that_could_never_match_are_refused(name: str, given: Any, told: str) -> None:
+    with pytest.raises(WorkspaceError, match=rf"HostMount\.{name}: {told}"):
+        HostMount("x", **{name: given})
+
+
+def test_patterns_may_come_as_a_list() -> None:
+    mount = HostMount("x", include_glob=["*.csv"])  # type: ignore[arg-type]
+    assert mount == HostMount("x", include_glob=("*.csv",))
+    assert hash(mount) == hash(HostMount("x", include_glob=("*.csv",)))
 
 
 def test_many_stars_are_not_slow() -> None:
