@@ -10,18 +10,19 @@ import pytest
 from openai import OpenAI
 from openai.types.responses import Response
 from tests.gateway.houses import House, Scene
-from tests.gateway.test_first_minute import cell, said
-from tests.gateway.test_loop import ask
+from tests.gateway.test_first_minute import cell, logs, said
+from tests.gateway.test_loop import ask, messages
 from tests.unit.test_packages import wheel
 
-from belljar.testing import Reply, call
+from belljar.testing import Reply, ReplyStep, call
 
+HANDY = "import importlib.util as util; print(util.find_spec('handy'))"
 MAKE = "open('made.csv', 'w').write('a\\n1\\n');"
 
 
 @pytest.fixture(scope="module")
 def large(_scene: Scene, tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
-    """Containers have more memory than usual, and packages come from a directory."""
+    """Containers have more memory than usual, packages come from a directory, and a response has few turns."""
     home = tmp_path_factory.mktemp("large")
     (home / "links").mkdir()
     wheel(home / "links", "handy")
@@ -30,6 +31,7 @@ def large(_scene: Scene, tmp_path_factory: pytest.TempPathFactory) -> Iterator[H
         "BELLJAR_FIND_LINKS": str(home / "links"),
         "BELLJAR_OFFLINE": "true",
         "BELLJAR_CACHE_DIR": str(home / "cache"),
+        "BELLJAR_MAX_TURNS": "3",
     }
     with House(home / "state", "--upstream", f"loop={_scene.server.base_url}", environment=given) as house:
         yield house
@@ -127,3 +129,80 @@ def test_of_what_was_deleted_while_the_model_wrote_nothing_is_cited(client: Open
     assert "is empty now" in description(scene)
     assert cell(response).container_id != cell(first).container_id
     assert said(response).annotations == []
+
+
+# -- calls without code -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"code": ""}, {"code": None}, {}, {"code": " \n\t"}, {"code": "```python\n```"}, {"requirements": ["handy"]}],
+    ids=str,
+)
+def test_a_call_without_code_is_told_as_that(roomy: OpenAI, scene: Scene, given: dict[str, Any]) -> None:
+    scene.play([call("code_interpreter", **given)], [call("code_interpreter", code=HANDY)], "It is not.")
+    response = ask(roomy)
+    assert [cell(response, number).status for number in range(2)] == ["failed", "completed"]
+    for text in (logs(response), messages(scene, 1)[-1]["content"]):
+        assert text.startswith("The code was not run. The call had none: `code` was empty, null or left out.")
+    assert logs(response, 1) == "None\n", "nothing was installed"
+
+
+# -- too many turns ---------------------------------------------------------------------------------------------------
+
+AGAIN: list[ReplyStep] = [call("code_interpreter", code="open('made.csv', 'w').write('a');")]
+
+
+def test_turns_that_end_without_an_answer_are_incomplete(roomy: OpenAI, scene: Scene) -> None:
+    scene.play(AGAIN, AGAIN, AGAIN)
+    response = ask(roomy)
+    assert len(scene.asked) == 3
+    assert "tools" not in scene.asked[-1].json
+    assert (response.status, response.completed_at) == ("incomplete", None)
+    assert cast(Any, response.incomplete_details).reason == "max_messages"
+    assert [one.filename for one in cast(Any, said(response).annotations)] == ["made.csv"], "what was made can be had"
+    scene.play("Here I am again.")
+    assert ask(roomy, previous_response_id=response.id).output_text == "Here I am again."
+
+
+@pytest.mark.parametrize("words", ["", "I will try once more."])
+def test_calls_of_what_is_not_there_do_not_make_an_answer(roomy: OpenAI, scene: Scene, words: str) -> None:
+    again: list[ReplyStep] = [words, call("browse", url="x")]
+    scene.play(again, again, again)
+    assert ask(roomy).status == "incomplete"
+
+
+def test_silence_in_the_last_turn_is_incomplete_too(roomy: OpenAI, scene: Scene) -> None:
+    scene.play([call("code_interpreter", code="1")], [call("code_interpreter", code="2")], "")
+    response = ask(roomy)
+    assert response.status == "incomplete"
+    assert [item.type for item in response.output] == ["code_interpreter_call"] * 2
+
+
+def test_an_answer_in_the_last_turn_is_an_answer(roomy: OpenAI, scene: Scene) -> None:
+    scene.play([call("code_interpreter", code="1")], [call("code_interpreter", code="2")], "three")
+    response = ask(roomy)
+    assert (response.status, response.incomplete_details, response.output_text) == ("completed", None, "three")
+
+
+def test_calls_beyond_the_most_do_not_make_an_answer(client: OpenAI, scene: Scene) -> None:
+    scene.play([call("code_interpreter", code="1")], [call("code_interpreter", code="2")])
+    response = ask(client, max_tool_calls=1)
+    assert response.status == "incomplete"
+    assert cast(Any, response.incomplete_details).reason == "max_messages"
+    assert logs(response) == "1"
+    scene.play([call("code_interpreter", code="1")], ["Enough.", call("code_interpreter", code="2")])
+    assert ask(client, max_tool_calls=1).status == "completed"
+
+
+def test_a_stream_ends_with_incomplete_and_chat_completions_with_length(roomy: OpenAI, scene: Scene) -> None:
+    scene.play(AGAIN, AGAIN, AGAIN)
+    with roomy.responses.stream(model="sim", tools=cast(Any, auto()), input="go") as stream:
+        kinds = [event.type for event in stream]
+    assert kinds[-1] == "response.incomplete"
+    assert "response.completed" not in kinds
+    scene.play(AGAIN, AGAIN, AGAIN)
+    answer = roomy.chat.completions.create(
+        model="sim", messages=[{"role": "user", "content": "go"}], tools=cast(Any, auto())
+    )
+    assert answer.choices[0].finish_reason == "length"

@@ -178,6 +178,8 @@ class Emitter:
         """In this turn the model called functions of the caller's."""
         self.strayed = False
         """In this turn the model called tools that there are not, and has yet to hear so."""
+        self.ignored = False
+        """In this turn the model called the interpreter though no calls were left to it."""
         self.finish: Literal["stop", "calls", "length", "filtered"] | None = None
         self.usage: Usage | None = None
         """Of all turns."""
@@ -185,6 +187,8 @@ class Emitter:
         """Of this turn: how long the conversation is by now."""
         self.text = ""
         """What the model said in this turn."""
+        self._turn = 0
+        """The output index at which this turn began."""
         self._number = 0
         self._message: _Message | None = None
         self._thought: _Thought | None = None
@@ -206,7 +210,13 @@ class Emitter:
     def next_turn(self) -> None:
         """The model is asked again."""
         self.cells, self.called, self.finish, self.text, self.turn_usage = [], False, None, "", None
-        self.strayed = False
+        self.strayed = self.ignored = False
+        self._turn = len(self.items)
+
+    @property
+    def answered(self) -> bool:
+        """In this turn the model said something, or left it to functions of the caller's."""
+        return self.called or any(isinstance(item, Message) for item in self.items[self._turn :])
 
     def complete(self, now: int) -> list[Event]:
         """The model is done: the last message cites what nobody mentioned."""
@@ -216,7 +226,7 @@ class Emitter:
         self._put(events.Completed, response=final)
         return self._take()
 
-    def cut(self, reason: Literal["max_output_tokens", "content_filter"]) -> list[Event]:
+    def cut(self, reason: Literal["max_output_tokens", "content_filter", "max_messages"]) -> list[Event]:
         """The answer stops short; what is open stays so, marked."""
         self._close_all("incomplete")
         final = structs.replace(
@@ -473,6 +483,7 @@ class Emitter:
         if self._ours(begun.name) and not begun.custom:
             if self.calls_left is not None:
                 if self.calls_left <= 0:
+                    self.ignored = True
                     self._calls[begun.index] = None
                     return
                 self.calls_left -= 1

@@ -276,9 +276,10 @@ class Run:
                 yield emitter.cut("max_output_tokens")
                 return
             emitter.next_turn()
+        unanswered = (number == last or emitter.ignored) and not emitter.answered
         if self._citations.owed and not emitter.called:
             yield emitter.say_whole("")
-        yield emitter.complete(int(self._rooms.clock()))
+        yield emitter.cut("max_messages") if unanswered else emitter.complete(int(self._rooms.clock()))
 
     # -- before -----------------------------------------------------------------------------------------------------
 

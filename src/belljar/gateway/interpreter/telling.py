@@ -20,6 +20,11 @@ MOVED = (
     "they made. The tool's description says what /mnt/data holds. Make again what you need.]"
 )
 
+NO_CODE = (
+    "The call had none: `code` was empty, null or left out. Nothing was installed either. Call again with the Python "
+    "code in `code`."
+)
+
 
 def describe(
     container: ContainerRecord, files: Sequence[ContainerFileRecord], policy: Policy, packages: Sequence[str]

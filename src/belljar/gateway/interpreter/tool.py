@@ -9,7 +9,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from belljar.errors import BelljarError, NoneFree, OperatorError, OverQuota
+from belljar.errors import BelljarError, InvalidRequest, NoneFree, OperatorError, OverQuota
 from belljar.gateway.containers import Containers, Lease, Policy
 from belljar.gateway.interpreter import telling
 from belljar.gateway.interpreter.transcript import Transcript
@@ -89,6 +89,8 @@ class Interpreter:
         code, its packages or its sandbox is told in the `Ran`.
         """
         try:
+            if not code.strip():
+                raise InvalidRequest(telling.NO_CODE, param="code")
             cell = make_cell(code, timeout)
             async with self._containers.lease(container) as lease:
                 if requirements:
