@@ -1,4 +1,4 @@
-"""One turn, tried until it is answered: throttling, repairs, and the deadline over all of it."""
+"""What is asked of a provider, tried until it is answered: throttling, repairs, and the deadline over all of it."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
 from random import uniform
+from typing import Any
 
 from belljar.adapters.failures import failed
-from belljar.adapters.steps import Ask, Do, Heard, OnText, Pause, Steps
+from belljar.adapters.steps import Ask, Do, Heard, OnText, Pause, Step, Steps
 from belljar.adapters.turns import Conversation
-from belljar.errors import DeadlineExceededError, ProviderError
+from belljar.errors import CompactionError, DeadlineExceededError, ProviderError
 from belljar.runtime import Deadline, ThrottlePolicy
 
 
@@ -22,7 +23,7 @@ def asked(
     on_text: OnText | None = None,
     jitter: Callable[[float, float], float] = uniform,
 ) -> Steps[Heard]:
-    """What was said before a turn broke cannot be taken back, so nothing is tried again after it."""
+    """A turn. What was said before it broke cannot be taken back, so nothing is tried again after it."""
     said: list[str] = []
 
     def hear(text: str) -> None:
@@ -30,21 +31,51 @@ def asked(
         if on_text is not None:
             on_text(text)
 
-    attempts, waited, mended = 0, timedelta(0), False
+    mended = False
+
+    def mend(error: ProviderError) -> Steps[bool]:
+        nonlocal mended
+        if said or mended:
+            return False
+        mended = bool((yield Do(partial(conversation.mend, error))))
+        return mended
+
+    heard: Heard = yield from patiently(
+        lambda: Ask(conversation.request(), deadline, on_text and hear),
+        prompt_name,
+        policy,
+        deadline,
+        jitter=jitter,
+        mend=mend,
+        final=lambda: bool(said),
+    )
+    return heard
+
+
+def patiently(
+    step: Callable[[], Step],
+    prompt_name: str,
+    policy: ThrottlePolicy,
+    deadline: Deadline | None,
+    *,
+    jitter: Callable[[float, float], float] = uniform,
+    mend: Callable[[ProviderError], Steps[bool]] | None = None,
+    final: Callable[[], bool] = lambda: False,
+) -> Steps[Any]:
+    """What the step gives, which is made anew for each try. `final`: no other try, whatever the error."""
+    attempts, waited = 0, timedelta(0)
     while True:
         if deadline is not None:
             deadline.check()
         attempts += 1
         try:
-            heard: Heard = yield Ask(conversation.request(), deadline, on_text and hear)
-            return heard
+            return (yield step())
         except ProviderError as error:
             if deadline is not None:
                 _check(deadline, timedelta(0), error)
-            if not said and not mended and (yield Do(partial(conversation.mend, error))):
-                mended = True
+            if mend is not None and (yield from mend(error)):
                 continue
-            again = not said and worth_another(error)
+            again = not final() and worth_another(error)
             wait = policy.delay(attempts, waited, _after(error), jitter) if again else None
             if wait is None:
                 raise failed(error, prompt_name, "request", attempts=attempts) from error
@@ -65,6 +96,7 @@ def _check(deadline: Deadline, wait: timedelta, error: ProviderError) -> None:
 
 def worth_another(error: ProviderError) -> bool:
     """Whether the same request may succeed later. An error inside the provider's server is taken to pass."""
+    error = _meant(error)
     if error.retryable is not None:
         return error.retryable
     status = getattr(getattr(error, "original_error", None), "status_code", None)
@@ -72,5 +104,11 @@ def worth_another(error: ProviderError) -> bool:
 
 
 def _after(error: ProviderError) -> timedelta | None:
-    after: float | None = getattr(error, "after", None)
+    after: float | None = getattr(_meant(error), "after", None)
     return None if after is None else timedelta(seconds=after)
+
+
+def _meant(error: ProviderError) -> ProviderError:
+    """What the provider said to it."""
+    cause = error.__cause__
+    return cause if isinstance(error, CompactionError) and isinstance(cause, ProviderError) else error

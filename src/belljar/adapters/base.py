@@ -63,7 +63,13 @@ class ProviderAdapter(ABC):
         return await run_async(evaluation.steps(), self._ask_async)
 
     @abstractmethod
-    def _converse(self, prompt: Prompt[Any], rendered: RenderedPrompt[Any], session: SessionProtocol) -> Conversation:
+    def _converse(
+        self,
+        prompt: Prompt[Any],
+        rendered: RenderedPrompt[Any],
+        session: SessionProtocol,
+        deadline: Deadline | None,
+    ) -> Conversation:
         """Begin; nothing is sent yet, and what cannot work is refused."""
 
     def _choice(self, prompt: Prompt[Any]) -> Chosen:

@@ -9,17 +9,25 @@ from functools import partial
 from typing import Any, Generic, Literal, TypeAlias
 from uuid import uuid4
 
-from belljar.adapters.asking import asked
+from belljar.adapters.asking import asked, patiently, worth_another
 from belljar.adapters.failures import phase
 from belljar.adapters.steps import Do, Heard, OnText, Steps
 from belljar.adapters.turns import Answer, Call, Conversation, Hosted, HostedCall
-from belljar.errors import Garbled, OutputFiltered, OutputParseError, PromptValidationError
+from belljar.errors import (
+    CompactionError,
+    DeadlineExceededError,
+    Garbled,
+    OutputFiltered,
+    OutputParseError,
+    PromptValidationError,
+)
 from belljar.filesystem import Filesystem
 from belljar.prompt.prompt import Prompt, PromptResponse, RenderedPrompt
 from belljar.prompt.structured import parse_structured_output
 from belljar.prompt.template import OutputT
 from belljar.runtime import (
     BudgetTracker,
+    CompactionFailed,
     Deadline,
     PromptExecuted,
     PromptRendered,
@@ -30,7 +38,7 @@ from belljar.runtime import (
 from belljar.tools import ProviderTool, ResourceRegistry, Tool, ToolContext, ToolResult, call_tool, receive_output
 from belljar.tools.context import Evaluator
 
-Converse: TypeAlias = Callable[[Prompt[Any], RenderedPrompt[Any], SessionProtocol], Conversation]
+Converse: TypeAlias = Callable[[Prompt[Any], RenderedPrompt[Any], SessionProtocol, Deadline | None], Conversation]
 _log = logging.getLogger(__name__)
 
 
@@ -56,11 +64,13 @@ class Evaluation(Generic[OutputT]):
         with phase("request", self.name):
             rendered = self.prompt.render()
             self._check_tools(rendered.tools)
-            conversation = self.converse(self.prompt, rendered, self.session)
+            conversation = self.converse(self.prompt, rendered, self.session, self._earliest)
             context = self._context(rendered)
             self._tell_rendered(rendered)
             self._check_limits()
             yield Do(conversation.prepare)
+        if (yield from self._settled(conversation.unsettled())) == "never":
+            conversation.forget()
         total = TokenUsage()
         while True:
             heard, answer = yield from self._turn(conversation, context)
@@ -68,13 +78,15 @@ class Evaluation(Generic[OutputT]):
             if not answer.calls and answer.finish != "paused":
                 break
             conversation.tell((yield from self._called(answer, rendered, context)))
-            with phase("request", self.name):
-                yield Do(partial(conversation.settle, answer))
+            yield from self._settled(conversation.settling(answer))
         with phase("response", self.name, heard.payload):
             response = self._response(answer, rendered)
         self._tell_executed(response, total)
-        with phase("request", self.name):  # after the answer was told, which is not lost if this fails
-            yield Do(partial(conversation.settle, answer))
+        match (yield from self._settled(conversation.settling(answer))):
+            case "later":
+                conversation.postpone()
+            case "never":
+                conversation.forget()
         return response
 
     # -- before --------------------------------------------------------------------------------------------------------
@@ -178,6 +190,18 @@ class Evaluation(Generic[OutputT]):
         told = " ".join(f"{key}={value}" for key, value in about.items() if value is not None)
         _log.info("turn: %s", told, extra={"turn": about})
 
+    def _settled(self, act: Callable[[], object] | None) -> Steps[Literal["done", "later", "never"]]:
+        """What fails here costs nobody his answer: it is told, and whether it is worth another try."""
+        if act is None:
+            return "done"
+        try:
+            yield from patiently(lambda: Do(act), self.name, self.throttle, self._earliest)
+        except (CompactionError, DeadlineExceededError) as error:
+            again = not isinstance(error, CompactionError) or worth_another(_original(error))
+            self._tell_unsettled(error, again=again)
+            return "later" if again else "never"
+        return "done"
+
     # -- after ---------------------------------------------------------------------------------------------------------
 
     def _response(self, answer: Answer, rendered: RenderedPrompt[OutputT]) -> PromptResponse[OutputT]:
@@ -221,9 +245,26 @@ class Evaluation(Generic[OutputT]):
             )
         )
 
+    def _tell_unsettled(self, error: CompactionError | DeadlineExceededError, *, again: bool) -> None:
+        _log.warning("%s: the conversation was not compacted: %s", self.name, error)
+        self._dispatch(
+            CompactionFailed(
+                prompt_name=self.prompt.name,
+                adapter=self.provider,
+                error=error,
+                will_retry=again,
+                session_id=self.session.session_id,
+            )
+        )
+
     def _dispatch(self, event: object) -> None:
         for failure in self.session.dispatcher.dispatch(event).errors:
             _log.error("a subscriber of %s failed: %s", type(event).__name__, failure, exc_info=failure.error)
+
+
+def _original(error: CompactionError) -> CompactionError:
+    """As it was raised: `failed` makes another of it."""
+    return error.__cause__ if isinstance(error.__cause__, CompactionError) else error
 
 
 def _paired(tools: Sequence[Hosted], calls: Sequence[HostedCall]) -> list[tuple[Hosted, HostedCall]]:

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import AsyncIterable, AsyncIterator
 from typing import Any, TypeVar
 
-from belljar.adapters.steps import Ask
 from belljar.providers.failures import ClientError, Handle
+from belljar.runtime import Deadline
 
 T = TypeVar("T")
 _SOON = 0.001
 
 
-def options(timeout: Any, ask: Ask) -> dict[str, Any]:
+def options(timeout: Any, deadline: Deadline | None) -> dict[str, Any]:
     """For a client with this timeout: the adapter itself tries again, and nothing waits beyond the deadline."""
-    if ask.deadline is None:
+    if deadline is None:
         return {"max_retries": 0}
     patience = getattr(timeout, "read", timeout)
-    left = max(ask.deadline.remaining().total_seconds(), _SOON)
+    left = max(deadline.remaining().total_seconds(), _SOON)
     return {"max_retries": 0, "timeout": left if patience is None else min(left, patience)}
 
 

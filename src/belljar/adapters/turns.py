@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias
 
@@ -68,8 +68,17 @@ class Conversation(Protocol):
     def tell(self, results: Sequence[tuple[Call, ToolResult[Any]]]) -> None:
         """Take what the tools gave into the history."""
 
-    def settle(self, answer: Answer) -> None:
-        """Blocks: after each turn, with its results told."""
+    def unsettled(self) -> Callable[[], object] | None:
+        """What an earlier evaluation postponed, to be done first; it blocks. None: nothing."""
+
+    def settling(self, answer: Answer) -> Callable[[], object] | None:
+        """What is to be done after a turn, with its results told; it blocks. None: nothing."""
+
+    def postpone(self) -> None:
+        """The evaluation is over and could not be settled: leave that to the next."""
+
+    def forget(self) -> None:
+        """What could not be settled never will be."""
 
     def mend(self, error: ProviderError) -> bool:
         """Blocks: whether something was done about the cause, so that asking again is worth it."""

@@ -3,7 +3,7 @@
 from belljar.runtime.budget import Budget, BudgetTracker
 from belljar.runtime.deadline import Deadline
 from belljar.runtime.dispatcher import Dispatcher, DispatchResult, HandlerFailure, InProcessDispatcher
-from belljar.runtime.events import PromptExecuted, PromptRendered, TokenUsage, ToolInvoked
+from belljar.runtime.events import CompactionFailed, PromptExecuted, PromptRendered, TokenUsage, ToolInvoked
 from belljar.runtime.session import Session, SessionProtocol, SliceAccessor, Subscription
 from belljar.runtime.slices import (
     Reducer,
@@ -21,6 +21,7 @@ from belljar.runtime.transaction import Snapshotable, Transaction, transaction
 __all__ = [
     "Budget",
     "BudgetTracker",
+    "CompactionFailed",
     "Deadline",
     "DispatchResult",
     "Dispatcher",

@@ -91,5 +91,19 @@ class PromptExecuted:
     event_id: UUID = field(default_factory=uuid4)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionFailed:
+    """A conversation that had grown long was not compacted; the answer is none the worse for it."""
+
+    prompt_name: str | None
+    adapter: str
+    error: Exception
+    will_retry: bool
+    """After the next turn, or with the session's next evaluation."""
+    session_id: UUID | None
+    created_at: datetime = field(default_factory=now)
+    event_id: UUID = field(default_factory=uuid4)
+
+
 def _sum(one: int | None, other: int | None) -> int | None:
     return other if one is None else one if other is None else one + other

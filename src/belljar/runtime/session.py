@@ -10,15 +10,17 @@ from datetime import datetime
 from functools import partial
 from threading import RLock
 from types import MappingProxyType
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 from uuid import UUID, uuid4
 
 from belljar.runtime.dispatcher import Dispatcher, DispatchResult, EventHandler, HandlerFailure, InProcessDispatcher
-from belljar.runtime.events import PromptExecuted, PromptRendered, ToolInvoked, now
+from belljar.runtime.events import CompactionFailed, PromptExecuted, PromptRendered, ToolInvoked, now
 from belljar.runtime.journal import Change, Journal, keeping, note, without
 from belljar.runtime.slices import Reducer, ReducerContext, SlicePolicy, Snapshot, Values, append_all
 
 T = TypeVar("T")
+_Report: TypeAlias = PromptRendered | ToolInvoked | PromptExecuted | CompactionFailed
+_REPORTS: tuple[type[_Report], ...] = (PromptRendered, ToolInvoked, PromptExecuted, CompactionFailed)
 _log = logging.getLogger(__name__)
 
 
@@ -85,18 +87,15 @@ class Session:
         self._children: tuple[Session, ...] = ()
         self._lock = RLock()
         self._slices: dict[type, Values] = {}
-        self._policies: dict[type, SlicePolicy] = dict.fromkeys(
-            (PromptRendered, ToolInvoked, PromptExecuted), SlicePolicy.LOG
-        )
+        self._policies: dict[type, SlicePolicy] = dict.fromkeys(_REPORTS, SlicePolicy.LOG)
         self._registrations: dict[type, tuple[_Registration, ...]] = {}
         self._observers: dict[type, tuple[Callable[[Any, Any], object], ...]] = {}
         self._accepted: set[UUID] = set()
         if parent is not None:
             with parent._lock:
                 parent._children = (*parent._children, self)
-        self.dispatcher.subscribe(PromptRendered, self._received)
-        self.dispatcher.subscribe(ToolInvoked, self._received)
-        self.dispatcher.subscribe(PromptExecuted, self._received)
+        for report in _REPORTS:
+            self.dispatcher.subscribe(report, self._received)
 
     @property
     def bus(self) -> Dispatcher:
@@ -226,7 +225,7 @@ class Session:
         self._tell(changed)
         return DispatchResult(events[0], tuple(invoked), tuple(failures))
 
-    def _received(self, event: PromptRendered | ToolInvoked | PromptExecuted) -> None:
+    def _received(self, event: _Report) -> None:
         if event.session_id != self.session_id:
             return
         with self._lock:
@@ -296,10 +295,10 @@ class SliceAccessor(Generic[T]):
         self._session._register(self._type, event_type, reducer, policy)
 
 
-def _values(event: PromptRendered | ToolInvoked | PromptExecuted) -> list[object]:
+def _values(event: _Report) -> list[object]:
     """What a tool or a prompt gave: dataclasses, each of which has its own slice."""
     match event:
-        case PromptRendered():
+        case PromptRendered() | CompactionFailed():
             return []
         case ToolInvoked():
             given = event.result.value if event.result.success else None

@@ -87,7 +87,8 @@ _WIRES: Mapping[str, type[Wire]] = MappingProxyType(
 class LoopbackUpstream:
     """A model server on a port of this machine, in a thread: every wire we speak, and a list of models.
 
-    Each POST takes the next reply of the script: a `Reply`, its steps, or a single step. With the name of a vendor of
+    Each POST takes the next reply of the script: a `Reply`, its steps, or a single step; one to compact a conversation
+    wants a `Reply` with a body. With the name of a vendor of
     `rules.RULES` it refuses what that vendor refuses, and takes no reply for it.
     """
 
@@ -151,7 +152,7 @@ class LoopbackUpstream:
             return next((_file(id, *self.files[id], received) for id in self.files if id in received.path), _MISSING)
         if received.asks("files"):
             return self._given(received)
-        if not any(map(received.asks, _WIRES)):
+        if not any(map(received.asks, (*_WIRES, "responses/compact"))):
             return _MISSING
         if self._rule is not None and (refused := refusal(self._rule, received.body)) is not None:
             return Reply(status=400, body=refused)

@@ -16,7 +16,7 @@ from belljar.prompt.structured import text_format
 from belljar.providers.access import VENDORS
 from belljar.providers.anthropic_client import handle_anthropic_error
 from belljar.providers.failures import friendly, friendly_items
-from belljar.runtime import SessionProtocol, ThrottlePolicy
+from belljar.runtime import Deadline, SessionProtocol, ThrottlePolicy
 from belljar.tools.choices import ToolChoice
 
 if TYPE_CHECKING:
@@ -59,7 +59,11 @@ class ClaudeAgentSDKAdapter(ProviderAdapter):
         return self._client
 
     def _converse(
-        self, prompt: Prompt[Any], rendered: RenderedPrompt[Any], session: SessionProtocol
+        self,
+        prompt: Prompt[Any],
+        rendered: RenderedPrompt[Any],
+        session: SessionProtocol,
+        deadline: Deadline | None,
     ) -> ClaudeConversation:
         return ClaudeConversation(
             model=self.model,
@@ -71,7 +75,7 @@ class ClaudeAgentSDKAdapter(ProviderAdapter):
         )
 
     def _ask(self, ask: Ask) -> Heard:
-        messages = self.client.with_options(**options(self.client.timeout, ask)).messages
+        messages = self.client.with_options(**options(self.client.timeout, ask.deadline)).messages
         if ask.on_text is None:
             with friendly(handle_anthropic_error):
                 message = messages.create(**ask.body)
@@ -89,7 +93,7 @@ class ClaudeAgentSDKAdapter(ProviderAdapter):
     async def _ask_async(self, ask: Ask) -> Heard:
         if self._async_client is None:
             return await asyncio.to_thread(self._ask, ask)
-        messages = self._async_client.with_options(**options(self._async_client.timeout, ask)).messages
+        messages = self._async_client.with_options(**options(self._async_client.timeout, ask.deadline)).messages
         if ask.on_text is None:
             with friendly(handle_anthropic_error):
                 message = await messages.create(**ask.body)

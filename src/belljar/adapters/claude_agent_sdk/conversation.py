@@ -74,8 +74,17 @@ class ClaudeConversation:
         if results:
             self._messages.append(requests.results(results))
 
-    def settle(self, answer: Answer) -> None:
+    def unsettled(self) -> None:
         """Nothing: a conversation is as long as it is."""
+
+    def settling(self, answer: Answer) -> None:
+        """Nothing either."""
+
+    def postpone(self) -> None:
+        """Never: there is nothing to settle."""
+
+    def forget(self) -> None:
+        """Nor to forget."""
 
     def mend(self, error: ProviderError) -> bool:
         return False

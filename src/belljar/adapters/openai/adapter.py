@@ -22,7 +22,7 @@ from belljar.prompt.prompt import Prompt, RenderedPrompt
 from belljar.prompt.structured import text_format
 from belljar.providers import OpenAIError, handle_openai_error
 from belljar.providers.failures import friendly, friendly_items
-from belljar.runtime import SessionProtocol, ThrottlePolicy
+from belljar.runtime import Deadline, SessionProtocol, ThrottlePolicy
 from belljar.tools.choices import ToolChoice
 
 if TYPE_CHECKING:
@@ -83,11 +83,16 @@ class OpenAIAdapter(ProviderAdapter):
         return self._client
 
     def _converse(
-        self, prompt: Prompt[Any], rendered: RenderedPrompt[Any], session: SessionProtocol
+        self,
+        prompt: Prompt[Any],
+        rendered: RenderedPrompt[Any],
+        session: SessionProtocol,
+        deadline: Deadline | None,
     ) -> OpenAIConversation:
         compaction = None
         if self.compaction is not None:
-            compaction = CompactionManager(self.client, self.compaction, session, model=self.model)
+            once = self.client.with_options(max_retries=0)
+            compaction = CompactionManager(once, self.compaction, session, model=self.model)
         return OpenAIConversation(
             client=self.client,
             model=self.model,
@@ -98,10 +103,11 @@ class OpenAIAdapter(ProviderAdapter):
             rendered=rendered,
             format=text_format(rendered, prompt.name or f"{prompt.ns}-{prompt.key}"),
             allowed_host_roots=self._roots,
+            deadline=deadline,
         )
 
     def _ask(self, ask: Ask) -> Heard:
-        responses = self.client.with_options(**options(self.client.timeout, ask)).responses
+        responses = self.client.with_options(**options(self.client.timeout, ask.deadline)).responses
         if ask.on_text is None:
             with friendly(handle_openai_error):
                 answer = responses.with_raw_response.create(**ask.body)
@@ -117,7 +123,7 @@ class OpenAIAdapter(ProviderAdapter):
     async def _ask_async(self, ask: Ask) -> Heard:
         if self._async_client is None:
             return await asyncio.to_thread(self._ask, ask)
-        responses = self._async_client.with_options(**options(self._async_client.timeout, ask)).responses
+        responses = self._async_client.with_options(**options(self._async_client.timeout, ask.deadline)).responses
         if ask.on_text is None:
             with friendly(handle_openai_error):
                 answer = await responses.with_raw_response.create(**ask.body)

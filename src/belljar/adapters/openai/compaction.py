@@ -7,9 +7,11 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from belljar.adapters.openai.config import CompactionConfig
+from belljar.adapters.sdk import options
 from belljar.errors import CompactionError, InvalidRequest
 from belljar.prompt.frozen import FrozenDataclass
-from belljar.runtime import SessionProtocol
+from belljar.providers import handle_openai_error
+from belljar.runtime import Deadline, SessionProtocol
 
 if TYPE_CHECKING:
     from openai import OpenAI
@@ -26,6 +28,14 @@ class CompactionState:
     last_compaction_tokens: int = 0
     """What the conversation held when it was last compacted."""
     compaction_count: int = 0
+
+
+@FrozenDataclass()
+class CompactionOwed:
+    """A slice of the session: what could not be compacted when its evaluation ended. The next one tries again."""
+
+    items: tuple[Item, ...] = ()
+    tokens: int = 0
 
 
 def inject(state: CompactionState, messages: Iterable[Item]) -> list[Item]:
@@ -70,6 +80,25 @@ class CompactionManager:
     def state(self) -> CompactionState:
         return self._session[CompactionState].latest() or CompactionState()
 
+    @property
+    def owed(self) -> CompactionOwed:
+        return self._session[CompactionOwed].latest() or CompactionOwed()
+
+    def owe(self, messages: list[Item]) -> None:
+        """Leave them to a later evaluation in the session, with what was left before."""
+        self._session[CompactionOwed].seed(CompactionOwed((*self.owed.items, *messages), self._tokens))
+
+    def catch_up(self, *, deadline: Deadline | None = None) -> None:
+        """Compact what was left."""
+        owed = self.owed
+        self._tokens = owed.tokens
+        self.compact(list(owed.items), deadline=deadline)
+        self.forget()
+
+    def forget(self) -> None:
+        """Let go of what was left."""
+        self._session[CompactionOwed].clear()
+
     def should_compact(self, current_tokens: int) -> bool:
         """Whether a conversation of this many tokens is past the threshold."""
         self._tokens = current_tokens
@@ -79,7 +108,7 @@ class CompactionManager:
         """The messages with what was compacted before them, once; for each request."""
         return inject(self.state, messages)
 
-    def compact(self, messages: list[Item]) -> list[Item]:
+    def compact(self, messages: list[Item], *, deadline: Deadline | None = None) -> list[Item]:
         """The conversation that takes the place of the messages: the user's own, and a sealed item for the rest.
 
         What was compacted before goes into it, whether or not it is among the messages. CompactionError where the
@@ -95,7 +124,10 @@ class CompactionManager:
 
         try:
             whole: Any = self.inject_encrypted_items(messages)
-            answer = self._client.responses.with_raw_response.compact(model=self._model, input=whole)
+            client = self._client
+            if deadline is not None:
+                client = client.with_options(**options(client.timeout, deadline))
+            answer = client.responses.with_raw_response.compact(model=self._model, input=whole)
             made = json.loads(answer.content)
             output: list[Item] = made["output"]
         except (OpenAIError, ValueError, KeyError, TypeError) as error:
@@ -103,7 +135,7 @@ class CompactionManager:
                 f"the conversation was not compacted at {self._tokens} tokens: {error}",
                 token_count=self._tokens,
                 original_error=error,
-            ) from error
+            ) from (handle_openai_error(error) if isinstance(error, OpenAIError) else error)
         tokens = self._tokens or (made.get("usage") or {}).get("input_tokens") or 0
         self._session[CompactionState].seed(advance(self.state, output, tokens))
         return output

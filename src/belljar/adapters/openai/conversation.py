@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from belljar.adapters.mounted import Roots
@@ -18,6 +19,7 @@ from belljar.adapters.steps import Body
 from belljar.adapters.turns import Answer, Call, Hosted, HostedCall, described
 from belljar.errors import PromptValidationError, ProviderError
 from belljar.prompt.prompt import RenderedPrompt
+from belljar.runtime import Deadline
 from belljar.tools import AutoContainerConfig, ExistingContainerRef, OpenAICodeInterpreterTool, ProviderTool, ToolResult
 from belljar.tools.choices import Chosen, check_choice, released
 
@@ -38,8 +40,10 @@ class OpenAIConversation:
         rendered: RenderedPrompt[Any],
         format: Body | None,
         allowed_host_roots: Roots,
+        deadline: Deadline | None,
     ) -> None:
         self._client = client
+        self._deadline = deadline
         self._roots = allowed_host_roots
         self._model = model
         self._config = config
@@ -94,10 +98,24 @@ class OpenAIConversation:
     def tell(self, results: Sequence[tuple[Call, ToolResult[Any]]]) -> None:
         self._input += requests.results(results)
 
-    def settle(self, answer: Answer) -> None:
+    def unsettled(self) -> Callable[[], object] | None:
+        if self._compaction is None or not self._compaction.owed.items:
+            return None
+        return partial(self._compaction.catch_up, deadline=self._deadline)
+
+    def settling(self, answer: Answer) -> Callable[[], object] | None:
         compaction, tokens = self._compaction, answer.usage.total_tokens or 0
-        if compaction is not None and compaction.should_compact(tokens):
-            self._input = compaction.compact(self._input)
+        if compaction is None or not compaction.should_compact(tokens):
+            return None
+        return partial(self._compact, compaction)
+
+    def postpone(self) -> None:
+        if self._compaction is not None:
+            self._compaction.owe(self._input)
+
+    def forget(self) -> None:
+        if self._compaction is not None:
+            self._compaction.forget()
 
     def mend(self, error: ProviderError) -> bool:
         """A workspace's container that has expired meanwhile is made anew."""
@@ -113,6 +131,11 @@ class OpenAIConversation:
             "container_id": self._ran_in or self._container,
             "memory_limit": self._memory,
         }
+
+    def _compact(self, compaction: CompactionManager) -> None:
+        """With what an earlier evaluation left, which came before."""
+        self._input = compaction.compact([*compaction.owed.items, *self._input], deadline=self._deadline)
+        compaction.forget()
 
     def _tools(self) -> list[Body]:
         return requests.wire_tools(self.hosted, self._functions, self._container)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import pickle
 import threading
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -28,6 +30,7 @@ from tests.library.adapters.evaluation.replies import (
 from belljar.adapters.asking import asked
 from belljar.adapters.openai import CompactionConfig, OpenAIHostedToolsConfig
 from belljar.adapters.openai.answers import read
+from belljar.adapters.openai.compaction import CompactionOwed, CompactionState
 from belljar.adapters.steps import Ask, Do, Heard, Pause
 from belljar.errors import (
     BadKey,
@@ -49,6 +52,7 @@ from belljar.providers import OpenAIError
 from belljar.runtime import (
     Budget,
     BudgetTracker,
+    CompactionFailed,
     Deadline,
     PromptExecuted,
     Session,
@@ -424,15 +428,113 @@ def test_a_deadline_inside_a_hook_ends_the_evaluation_too(scene: Scene, make: Ma
 # -- compaction -------------------------------------------------------------------------------------------------------
 
 
-def test_an_answer_is_not_lost_when_compaction_fails(scene: Scene, make: MakeAdapter, session: Session) -> None:
-    """This server knows nothing of it."""
-    scene.play(says("the answer"))
-    with pytest.raises(CompactionError) as caught:
-        make(compaction=CompactionConfig(threshold_tokens=1)).evaluate(prompt(), session=session)
-    assert isinstance(caught.value, PromptEvaluationError)
-    assert caught.value.token_count == 15
+LONG = CompactionConfig(threshold_tokens=1)
+
+
+def compacted(*kept: dict[str, Any]) -> Reply:
+    sealed = {"id": "cmp_1", "type": "compaction", "encrypted_content": "sealed"}
+    return Reply(body=json.dumps({"id": "r", "object": "response.compaction", "output": [*kept, sealed]}).encode())
+
+
+def to_compact(scene: Scene) -> list[Any]:
+    """What the server was asked to compact."""
+    return [one.json["input"] for one in scene.server.requests if one.asks("compact")]
+
+
+@pytest.mark.parametrize(
+    ("fault", "tries", "again"),
+    [(refuses(500), 3, True), (refuses(429, retry_after="0"), 3, True), (refuses(404), 1, False)],
+)
+@pytest.mark.parametrize("how", ["blocking", "asyncio"])
+def test_an_answer_is_not_lost_when_compaction_fails(
+    fault: Reply, tries: int, again: bool, how: str, scene: Scene, make: MakeAdapter, session: Session
+) -> None:
+    adapter = make(compaction=LONG, throttle=replace(AT_ONCE, max_attempts=3))
+    scene.play(says("the answer"), *[fault] * tries)
+    if how == "asyncio":
+        answer = asyncio.run(adapter.evaluate_async(prompt(), session=session))
+    else:
+        answer = adapter.evaluate(prompt(), session=session)
+    assert answer.text == "the answer"
+    assert len(to_compact(scene)) == tries
+    [told] = session[CompactionFailed].all()
+    assert isinstance(told.error, CompactionError)
+    assert (told.error.token_count, told.will_retry, told.prompt_name, told.adapter) == (
+        15,
+        again,
+        "a-prompt",
+        "openai",
+    )
     [executed] = session[PromptExecuted].all()
     assert executed.result.text == "the answer"  # type: ignore[attr-defined]
+    assert session[CompactionState].all() == ()
+
+
+def test_compaction_that_is_throttled_is_tried_again(scene: Scene, make: MakeAdapter, session: Session) -> None:
+    scene.play(says("one"), refuses(429, retry_after="0"), refuses(503), compacted())
+    assert make(compaction=LONG).evaluate(prompt(), session=session).text == "one"
+    assert (len(to_compact(scene)), session[CompactionFailed].all()) == (3, ())
+    assert session[CompactionState].all()[-1].compaction_count == 1
+
+
+def test_what_was_not_compacted_is_with_the_next_evaluation(scene: Scene, make: MakeAdapter, session: Session) -> None:
+    adapter = make(compaction=LONG, throttle=ThrottlePolicy(max_attempts=1))
+    scene.play(says("one"), refuses(503), refuses(503), says("two"), refuses(503))
+    adapter.evaluate(prompt(), session=session)
+    adapter.evaluate(prompt(), session=session)
+    assert len(session[CompactionFailed].all()) == 3, "at the end of the first, before the second, at its end"
+    scene.play(compacted(), says("three"), compacted())
+    assert adapter.evaluate(prompt(), session=session).text == "three"
+    *_, caught_up, last = to_compact(scene)
+    assert [one in json.dumps(caught_up) for one in ("one", "two", "three")] == [True, True, False]
+    assert [one in json.dumps(last) for one in ("one", "two", "three")] == [False, False, True]
+    asked = next(one.json["input"] for one in reversed(scene.server.requests) if one.asks("responses"))
+    assert asked[0]["encrypted_content"] == "sealed", "the third evaluation had the other two before it"
+    assert len(session[CompactionFailed].all()) == 3
+    assert session[CompactionOwed].all() == ()
+
+
+def test_what_never_can_be_compacted_is_not_tried_for_ever(scene: Scene, make: MakeAdapter, session: Session) -> None:
+    adapter = make(compaction=LONG, throttle=ThrottlePolicy(max_attempts=1))
+    scene.play(says("one"), refuses(503), refuses(400), says("two", tokens=(0, 0)), says("three", tokens=(0, 0)))
+    for _ in range(3):
+        adapter.evaluate(prompt(), session=session)
+    assert [one.will_retry for one in session[CompactionFailed].all()] == [True, False]
+    assert len(to_compact(scene)) == 2
+
+
+def test_a_conversation_goes_on_when_compaction_fails_between_turns(
+    scene: Scene, make: MakeAdapter, session: Session
+) -> None:
+    adapter = make(compaction=LONG, throttle=ThrottlePolicy(max_attempts=1))
+    scene.play(whole(calls("run_query", sql="")), refuses(503), says("done"), compacted())
+    assert adapter.evaluate(prompt(QUERY), session=session).text == "done"
+    assert len(session[CompactionFailed].all()) == 1
+    assert [len(one) for one in to_compact(scene)] == [3, 4]
+
+
+def test_compaction_keeps_to_the_deadline(
+    scene: Scene, make: MakeAdapter, session: Session, clock: Clock, deadline: Deadline
+) -> None:
+    def expire(usage: TokenUsage) -> None:
+        clock.now += timedelta(hours=1)
+
+    session.dispatcher.subscribe(TokenUsage, expire)
+    scene.play(says("just in time"))
+    answer = make(compaction=LONG).evaluate(prompt(), session=session, deadline=deadline)
+    assert (answer.text, to_compact(scene)) == ("just in time", [])
+    [told] = session[CompactionFailed].all()
+    assert (isinstance(told.error, DeadlineExceededError), told.will_retry) == (True, True)
+    assert session[CompactionOwed].all() != ()
+
+
+def test_no_compaction_is_waited_for_beyond_the_deadline(scene: Scene, make: MakeAdapter, session: Session) -> None:
+    never = threading.Event()
+    scene.play(says("the answer"), Reply(steps=["too late"], before=never))
+    assert make(compaction=LONG).evaluate(prompt(), session=session, deadline=ahead(1.5)).text == "the answer"
+    [told] = session[CompactionFailed].all()
+    assert isinstance(told.error, DeadlineExceededError)
+    assert len(to_compact(scene)) == 1
 
 
 # -- budgets ----------------------------------------------------------------------------------------------------------
