@@ -66,6 +66,10 @@ class Vendors:
         assert scene.left == 0
         return response
 
+    def order(self, vendor: str) -> list[str]:
+        """How calls and results stand in each request."""
+        return [_order(one.json) for one in self.scenes[vendor].asked]
+
     def sent(self, vendor: str) -> list[list[str]]:
         """The ids of the calls in each request, in order."""
         return [list(_ids(one.json)) for one in self.scenes[vendor].asked]
@@ -88,6 +92,23 @@ def _ids(body: Any) -> Iterator[str]:
         else:
             for one in body.values():
                 yield from _ids(one)
+
+
+def _order(body: Any) -> str:
+    """Of calls and results on any wire, as `c` and `r`."""
+    if isinstance(body, list):
+        return "".join(map(_order, body))
+    if not isinstance(body, dict):
+        return ""
+    if body.get("type") in ("function_call", "tool_use") or "functionCall" in body:
+        return "c"
+    if body.get("type") in ("function_call_output", "tool_result") or "functionResponse" in body:
+        return "r"
+    if body.get("role") == "tool":
+        return "r"
+    if "tool_calls" in body:
+        return "c" * len(body["tool_calls"])
+    return "".join(map(_order, body.values()))
 
 
 @pytest.fixture(scope="module")
@@ -139,6 +160,57 @@ def test_code_runs_and_the_model_hears_of_it_and_so_it_goes_on(vendors: Vendors,
     assert [len(set(turn)) for turn in turns] == [0, 2, 3, 3, 4]
     for before, after in pairwise(turns):
         assert after[: len(before)] == before
+
+
+def test_calls_that_were_made_together_go_back_together(vendors: Vendors, vendor: str) -> None:
+    first = vendors.ask(vendor, ["Let me see.", *code("1", "2")], code("3"), code("4", "5", "6"), "Done.")
+    assert vendors.order(vendor) == ["", "ccrr", "ccrrcr", "ccrrcrcccrrr"]
+    items = [{"role": "user", "content": "go"}, *(one.model_dump() for one in first.output)]
+    for chain in ({"previous_response_id": first.id}, {"input": [*items, {"role": "user", "content": "Again."}]}):
+        vendors.ask(vendor, code("7", "8"), "Done.", **chain)
+        assert vendors.order(vendor) == ["ccrrcrcccrrr", "ccrrcrcccrrrccrr"]
+
+
+@pytest.mark.parametrize(
+    "made", [["code", "weather"], ["weather", "code"], ["code", "weather", "code", "weather"]], ids=" ".join
+)
+def test_code_and_functions_that_were_called_together_go_back_together(
+    vendors: Vendors, vendor: str, made: list[str]
+) -> None:
+    calls = [call("get_weather", city="Rome") if one == "weather" else code("1")[0] for one in made]
+    tools = [*CODE, WEATHER]
+    first = vendors.ask(vendor, code("0"), [*calls], tools=tools)
+    asked = [item.call_id for item in first.output if item.type == "function_call"]
+    given = [{"type": "function_call_output", "call_id": id, "output": "fine"} for id in asked]
+    second = vendors.ask(vendor, "Fine.", tools=tools, input=given, previous_response_id=first.id)
+    together = "c" * len(made) + "r" * len(made)
+    assert vendors.order(vendor) == [f"cr{together}"]
+    vendors.ask(vendor, [call("get_weather", city="Oslo")], tools=tools, previous_response_id=second.id)
+    assert vendors.order(vendor) == [f"cr{together}"]
+
+
+@pytest.mark.parametrize("at", range(3))
+def test_a_call_of_a_tool_that_there_is_not_beside_others(vendors: Vendors, vendor: str, at: int) -> None:
+    calls = code("1", "2")
+    calls.insert(at, call("browse", url="x"))
+    first = vendors.ask(vendor, calls, code("3"), "Done.")
+    assert vendors.order(vendor) == ["", "cccrrr", "cccrrrcr"]
+    vendors.ask(vendor, "Done.", previous_response_id=first.id)
+    assert vendors.order(vendor) == ["ccrrcr"]
+
+
+@pytest.mark.parametrize("after", ["assistant", "developer", "user"])
+def test_another_call_that_never_comes(vendors: Vendors, vendor: str, after: str) -> None:
+    """A caller may have left it out, or made it up."""
+    ran = {"type": "code_interpreter_call", "id": "ci_1", "status": "completed", "code": "1", "container_id": "cntr_1"}
+    items = [
+        {"role": "user", "content": "go"},
+        {**ran, "outputs": [{"type": "logs", "logs": "1"}], "belljar": {"exit": "ok", "more": True}},
+        {"role": after, "content": "So be it."},
+        {"role": "user", "content": "And?"},
+    ]
+    assert vendors.ask(vendor, "Fine.", input=items).output_text == "Fine."
+    assert vendors.order(vendor) == ["cr"]
 
 
 def test_a_chain_goes_from_vendor_to_vendor(vendors: Vendors) -> None:

@@ -48,13 +48,15 @@ _DATA_URL = re.compile(r"data:([^;,]*+)([^,]*+),", re.ASCII)
 class _Turn:
     """What the assistant said in one go, and the results of its calls."""
 
-    __slots__ = ("blocks", "open", "results")
+    __slots__ = ("blocks", "more", "open", "results")
 
     def __init__(self) -> None:
         self.blocks: list[Block] = []
         self.results: list[Block] = []
         self.open = False
         """A call of it awaits its result further on: what comes before that belongs to it."""
+        self.more = False
+        """Another call of it follows."""
 
 
 class Conversation:
@@ -124,7 +126,7 @@ class Conversation:
     def _speaking(self) -> _Turn:
         """The turn to add to: results end one, unless some are still to come."""
         turn = self._turn
-        if turn is None or (turn.results and not turn.open):
+        if turn is None or (turn.results and not (turn.open or turn.more)):
             self._close()
             turn = self._turn = _Turn()
         return turn
@@ -132,12 +134,14 @@ class Conversation:
     def _call(self, call_id: str, name: str, given: Json) -> None:
         outputs = self._outputs.get(call_id)
         output = outputs.popleft() if outputs else ""
-        self._calling(call_id, name, given, self._blocks(output)).open = True
+        turn = self._calling(call_id, name, given, self._blocks(output))
+        turn.open, turn.more = True, False
 
     def _ran(self, item: CodeInterpreterCall) -> None:
         told = [_text(cells.told(item, self._request))]
         shown = [_image(url) for url in self._request.call_images.get(item.id, ())]
-        self._calling(item.id, cells.NAME, {"code": item.code or ""}, told + shown)
+        turn = self._calling(item.id, cells.NAME, {"code": item.code or ""}, told + shown)
+        turn.more = cells.more(item)
 
     def _calling(self, call_id: str, name: str, given: Json, result: list[Block]) -> _Turn:
         turn = self._speaking()

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from belljar.dialects.deltas import ModelRequest
 from belljar.wire import codec
-from belljar.wire.items import CodeInterpreterCall, Logs
+from belljar.wire.items import CellEnd, CodeInterpreterCall, Logs
 
 NAME = "code_interpreter"
 
 
 def arguments(item: CodeInterpreterCall) -> str:
     return codec.encode({"code": item.code or ""}).decode()
+
+
+def more(item: CodeInterpreterCall) -> bool:
+    """The model called on in the same turn: a wire has those calls together, and then their results."""
+    return isinstance(item.belljar, CellEnd) and item.belljar.more
 
 
 def told(item: CodeInterpreterCall, request: ModelRequest) -> str:

@@ -182,7 +182,7 @@ def _told_schema(asked: TextFormat, quirks: Quirks) -> str:
 class _Turn:
     """What the assistant said in one go: text, the calls that follow it, and their results."""
 
-    __slots__ = ("calls", "open", "results", "text", "thought")
+    __slots__ = ("calls", "more", "open", "results", "text", "thought")
 
     def __init__(self, thought: str) -> None:
         self.thought = thought
@@ -192,6 +192,13 @@ class _Turn:
         """Of each call: what is told and the images that are shown."""
         self.open = False
         """A call of it awaits its result further on: what comes before that belongs to it."""
+        self.more = False
+        """Another call of it follows."""
+
+    @property
+    def over(self) -> bool:
+        """Nothing more was said in it, once there are calls."""
+        return not (self.open or self.more)
 
 
 class _Messages:
@@ -243,7 +250,7 @@ class _Messages:
     def _message(self, item: Message) -> None:
         if item.role == "assistant":
             turn = self._turn
-            if turn is None or not turn.open:
+            if turn is None or turn.over:
                 self._close()
                 turn = self._opened()
             turn.text.append(_plain(item.content))
@@ -281,18 +288,19 @@ class _Messages:
 
     def _called(self, item: FunctionCall | CustomToolCall, arguments: str) -> None:
         turn = self._calling(item.call_id, item.name, arguments)
-        turn.open = True
+        turn.open, turn.more = True, False
         outputs = self._outputs.get(item.call_id)
         output = outputs.popleft().output if outputs else ""
         turn.results.append((_plain(output), _images(output)))
 
     def _ran(self, item: CodeInterpreterCall) -> None:
         turn = self._calling(item.id, cells.NAME, cells.arguments(item))
+        turn.more = cells.more(item)
         turn.results.append((cells.told(item, self._request), [*self._request.call_images.get(item.id, ())]))
 
     def _calling(self, call_id: str, name: str, arguments: str) -> _Turn:
         turn = self._turn
-        if turn is None or (turn.calls and not turn.open):
+        if turn is None or (turn.calls and turn.over):
             self._close()
             turn = self._opened()
         id = self._call_ids.call(call_id)

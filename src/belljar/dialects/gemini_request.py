@@ -194,7 +194,7 @@ def _orders(request: ModelRequest) -> Iterator[str]:
 class _Step:
     """What the model said in one go: its parts, and what came of the calls among them."""
 
-    __slots__ = ("calls", "open", "parts", "results", "shown")
+    __slots__ = ("calls", "known", "more", "open", "parts", "results", "shown")
 
     def __init__(self) -> None:
         self.parts: list[Body] = []
@@ -204,6 +204,15 @@ class _Step:
         """Images among the results that must be told apart from them."""
         self.open = False
         """A call of it awaits its result further on: what comes before that belongs to it."""
+        self.more = False
+        """Another call of it follows."""
+        self.known = False
+        """Its last call itself tells whether another follows."""
+
+    @property
+    def over(self) -> bool:
+        """Its calls have their results, as far as can be told."""
+        return bool(self.calls) and not (self.open or self.more)
 
 
 class _Contents:
@@ -289,7 +298,7 @@ class _Contents:
     def _saying(self) -> _Step:
         """What is said after calls that have their results is another step."""
         step = self._step
-        return self._new() if step is None or (step.calls and not step.open) else step
+        return self._new() if step is None or step.over else step
 
     def _new(self) -> _Step:
         self._close()
@@ -311,7 +320,7 @@ class _Contents:
     def _called(self, item: FunctionCall | CustomToolCall, arguments: Body) -> None:
         id = self._call_ids.call(item.call_id)
         step = self._calling(id, item.name, arguments)
-        step.open = True
+        step.open, step.more, step.known = True, False, False
         outputs = self._outputs.get(item.call_id)
         output = outputs.popleft().output if outputs else ""
         told, images = _told(output)
@@ -320,6 +329,7 @@ class _Contents:
     def _ran_here(self, item: CodeInterpreterCall) -> None:
         id = self._call_ids.call(item.id)
         step = self._calling(id, cells.NAME, {"code": item.code or ""})
+        step.more, step.known = cells.more(item), isinstance(item.belljar, CellEnd)
         images = [_media(url) for url in self._request.call_images.get(item.id, ())]
         self._answer(step, id, cells.NAME, cells.told(item, self._request), images)
 
@@ -335,9 +345,9 @@ class _Contents:
         step.parts += [code, {"codeExecutionResult": result}, *images]
 
     def _calling(self, call_id: str, name: str, arguments: Body) -> _Step:
-        """Calls that were made at once stay together: only the first of them is signed."""
+        """Calls that were made at once stay together: where nothing else tells, only the first of them is signed."""
         step, signature = self._step, self._signature
-        if step is None or (step.calls and not step.open and (signature or not self._kind.signs)):
+        if step is None or (step.over and (step.known or signature or not self._kind.signs)):
             step = self._new()
         part: Body = {"functionCall": {"id": call_id, "name": name, "args": arguments}}
         if signature is None and not step.calls and self._kind.signs:

@@ -69,7 +69,7 @@ def write(request: ModelRequest, quirks: Quirks, native: Native) -> Body:
     calls = CallIds(RESPONSES)
     body: Body = {
         "model": request.model,
-        "input": [written for item in request.items for written in _written(item, request, native, calls)],
+        "input": list(_input(request, native, calls)),
         "stream": True,
         "store": False,
     }
@@ -125,6 +125,26 @@ def _ours(choice: ToolChoice) -> ToolChoice:
             return AllowedTools(mode=choice.mode, tools=tools)
         case _:
             return choice
+
+
+def _input(request: ModelRequest, native: Native, calls: CallIds) -> Iterator[object]:
+    """The conversation as it goes out. Calls that were made together stand together, and after them their results."""
+    held: list[object] = []
+    more = False
+    for item in request.items:
+        if type(item) is FunctionCallOutput or type(item) is CustomToolCallOutput:
+            more = False
+        if held and not more:
+            yield from held
+            held = []
+        if type(item) is not CodeInterpreterCall:
+            yield from _written(item, request, native, calls)
+            continue
+        made, *came = _written(item, request, native, calls)
+        yield made
+        held += came
+        more = cells.more(item)
+    yield from held
 
 
 def _written(item: InputItem, request: ModelRequest, native: Native, calls: CallIds) -> Iterator[object]:

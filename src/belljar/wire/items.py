@@ -197,6 +197,8 @@ class CellEnd(Struct, frozen=True, kw_only=True, omit_defaults=True):
     seconds: float = 0.0
     repaired: str | None = None
     """What a weak model got wrong and we put right."""
+    more: bool = False
+    """The model made another call in the same turn, which comes after this one."""
     healed: bool = False
     """The container's sandbox was gone: files are back, variables are not."""
     files: tuple[str, ...] = ()

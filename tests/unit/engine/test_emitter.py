@@ -50,13 +50,59 @@ def test_a_call_of_a_tool_that_there_is_not_stays_between_the_model_and_us() -> 
     assert one.called
     assert [type(item).__name__ for item in one.full()] == ["FunctionCall"]
     heard: list[Any] = list(one.heard(0))
-    assert [item.call_id for item in heard] == ["call_1", "call_1", "call_2", "call_4", "call_4", "call_3", "call_3"]
-    assert [item.output for item in heard if hasattr(item, "output")] == ["no a", "no ", "no b/c"]
+    assert [item.call_id for item in heard] == ["call_1", "call_2", "call_4", "call_3", "call_4", "call_3", "call_1"]
+    assert [item.output for item in heard if hasattr(item, "output")] == ["no ", "no b/c", "no a"]
     assert [item.name for item in heard if hasattr(item, "name")] == ["a", "f", "", "b/c"]
     one.compacted(Compaction(id="cmp_1", encrypted_content=""))
     assert one.heard(2) == ()
     one.next_turn()
     assert not one.strayed
+
+
+def call_of(id: str, index: int = 0, name: str = "code_interpreter") -> list[deltas.Delta]:
+    return [deltas.CallBegun(index, id, name), deltas.CallEnd(index, "{}")]
+
+
+def run_all(one: Emitter) -> list[bool | None]:
+    """Run this turn's cells; whether each is said to have another call after it."""
+    items = [one.ran(cell, "completed", (), CellEnd(exit="ok"))[1] for cell in one.cells]
+    return [item.belljar.more if isinstance(item.belljar, CellEnd) else None for item in items]
+
+
+def test_cells_tell_whether_another_call_was_made_with_them() -> None:
+    one = emitter()
+    one.begin()
+    one.say([deltas.Text("See: "), *call_of("a"), *call_of("b", 1), *call_of("c", 2, "f")])
+    assert run_all(one) == [True, True]
+    one.next_turn()
+    one.say([*call_of("d", 0, "f"), *call_of("e", 1)])
+    assert run_all(one) == [False]
+    one.next_turn()
+    one.say(call_of("g"))
+    assert run_all(one) == [False]
+
+
+def test_stray_calls_are_heard_with_the_calls_of_their_turn_and_answered_after_them() -> None:
+    one = emitter(stray=lambda name: "no")
+    one.begin()
+
+    def heard() -> list[str]:
+        said = {"FunctionCall": "call", "FunctionCallOutput": "answer", "CodeInterpreterCall": "cell"}
+        return [f"{said[type(item).__name__]} {getattr(item, 'call_id', '')}".strip() for item in one.heard(0)]
+
+    one.say([*call_of("a"), *call_of("b", 1, "x"), *call_of("c", 2)])
+    run_all(one)
+    turns = ["call b", "cell", "cell", "answer b"]
+    assert heard() == turns
+    for id in ("d", "e"):  # two turns that nobody sees anything of
+        one.next_turn()
+        one.say(call_of(id, 0, "x"))
+        turns += [f"call {id}", f"answer {id}"]
+        assert heard() == turns
+    one.next_turn()
+    one.say([*call_of("g", 0, "x"), *call_of("h", 1)])
+    run_all(one)
+    assert heard() == [*turns, "call g", "cell", "answer g"]
 
 
 @pytest.mark.parametrize("reason", ["length", "filtered"])

@@ -123,26 +123,28 @@ class _Call:
 class _Stray:
     """A call of a tool that there is not: between the model and us, so that no caller is asked to execute it."""
 
-    __slots__ = ("begun", "place", "told")
+    __slots__ = ("arguments", "begun", "place", "told", "turn")
 
-    def __init__(self, begun: deltas.CallBegun, place: int, told: str) -> None:
+    def __init__(self, begun: deltas.CallBegun, turn: int, place: int, told: str) -> None:
         self.begun = begun
+        self.turn = turn
         self.place = place
-        """The output index before which it was made."""
+        """The output index before which it stands."""
         self.told = told
+        self.arguments = ""
 
-    def items(self, arguments: str) -> tuple[InputItem, InputItem]:
-        """The call and its answer."""
+    @property
+    def call(self) -> InputItem:
         id, name = self.begun.call_id, self.begun.name
         if self.begun.custom:
-            return (
-                CustomToolCall(call_id=id, name=name, input=arguments),
-                CustomToolCallOutput(call_id=id, output=self.told),
-            )
-        return (
-            FunctionCall(call_id=id, name=name, arguments=arguments),
-            FunctionCallOutput(call_id=id, output=self.told),
-        )
+            return CustomToolCall(call_id=id, name=name, input=self.arguments)
+        return FunctionCall(call_id=id, name=name, arguments=self.arguments)
+
+    @property
+    def answer(self) -> InputItem:
+        """What the model hears, after all the calls that it made together with this one."""
+        kind = CustomToolCallOutput if self.begun.custom else FunctionCallOutput
+        return kind(call_id=self.begun.call_id, output=self.told)
 
 
 class Emitter:
@@ -187,13 +189,17 @@ class Emitter:
         """Of this turn: how long the conversation is by now."""
         self.text = ""
         """What the model said in this turn."""
-        self._turn = 0
-        """The output index at which this turn began."""
+        self._turns = [0]
+        """The output index at which each turn began, this one's last."""
         self._number = 0
         self._message: _Message | None = None
         self._thought: _Thought | None = None
         self._calls: dict[int, _Call | Cell | _Stray | None] = {}
-        self._strays: list[tuple[int, tuple[InputItem, InputItem]]] = []
+        self._strays: list[_Stray] = []
+        self._first_call: int | None = None
+        """The output index of this turn's first call that callers see."""
+        self._led = False
+        """A stray call stands before all others of this turn."""
         self._hosted: dict[int, Cell] = {}
         self._repaired: str | None = None
         self._out: list[Event] = []
@@ -211,12 +217,13 @@ class Emitter:
         """The model is asked again."""
         self.cells, self.called, self.finish, self.text, self.turn_usage = [], False, None, "", None
         self.strayed = self.ignored = False
-        self._turn = len(self.items)
+        self._turns.append(len(self.items))
+        self._first_call, self._led = None, False
 
     @property
     def answered(self) -> bool:
         """In this turn the model said something, or left it to functions of the caller's."""
-        return self.called or any(isinstance(item, Message) for item in self.items[self._turn :])
+        return self.called or any(isinstance(item, Message) for item in self.items[self._turns[-1] :])
 
     def complete(self, now: int) -> list[Event]:
         """The model is done: the last message cites what nobody mentioned."""
@@ -266,12 +273,16 @@ class Emitter:
     def heard(self, start: int) -> tuple[InputItem, ...]:
         """The finished items from that one on as the model knows them: with its stray calls, and our answers."""
         kept = self.full()[start:]
-        if not self._strays:
+        strays = [one for one in self._strays if one.place >= start]
+        if not strays:
             return kept
         heard: list[InputItem] = []
-        for place in range(len(kept) + 1):
-            heard += [item for before, stray in self._strays if before == start + place for item in stray]
-            heard += kept[place : place + 1]
+        ends = [*self._turns[1:], start + len(kept)]
+        for at in range(start, start + len(kept) + 1):
+            for turn in sorted({one.turn for one in strays}):
+                heard += [one.call for one in strays if (one.turn, one.place) == (turn, at)]
+                heard += [one.answer for one in strays if (one.turn, ends[turn]) == (turn, at)]
+            heard += kept[at - start : at - start + 1]
         return tuple(heard)
 
     def _output(self) -> tuple[OutputItem, ...]:
@@ -492,15 +503,15 @@ class Emitter:
             self._repaired = None
             return
         if (told := self._stray(begun.name)) is not None:
-            self._calls[begun.index] = _Stray(begun, len(self.items), told)
+            self._calls[begun.index] = _Stray(begun, len(self._turns) - 1, self._stray_place(), told)
             return
-        index = self._reserve()
+        index = self._reserve_call()
         call = _Call(index, ids.within("ctc" if begun.custom else "fc", self._start.id, index), begun)
         self._calls[begun.index] = call
         self._put(events.ItemAdded, output_index=index, item=call.item("in_progress", ""))
 
     def _open_cell(self, repaired: str | None, *, id: str | None = None, container_id: str | None = None) -> Cell:
-        index = self._reserve()
+        index = self._reserve_call()
         cell = Cell(index, id or ids.within("ci", self._start.id, index), container_id or self.container_id, repaired)
         opened = CodeInterpreterCall(
             id=cell.id, status="in_progress", code="", container_id=cell.container_id, outputs=()
@@ -528,7 +539,8 @@ class Emitter:
             self.cells.append(call)
         elif isinstance(call, _Stray):
             self.strayed = True
-            self._strays.append((call.place, call.items(arguments)))
+            call.arguments = arguments
+            self._strays.append(call)
         elif call is not None:
             if not call.pieces and arguments:
                 self._piece(call, arguments)
@@ -568,11 +580,17 @@ class Emitter:
             code=cell.arguments.code,
             container_id=cell.container_id,
             outputs=outputs,
-            belljar=structs.replace(end, repaired=cell.repaired),
+            belljar=structs.replace(end, repaired=cell.repaired, more=self._followed(cell)),
         )
         self._put(events.Interpreted, output_index=cell.index, item_id=cell.id)
         self._done(cell.index, item)
         return self._take(), item
+
+    def _followed(self, cell: Cell) -> bool:
+        """The model made another call after it in the same turn."""
+        later = self.items[cell.index + 1 :]
+        called = any(isinstance(item, FunctionCall | CustomToolCall) for item in later)
+        return called or any(other.index > cell.index for other in self.cells)
 
     # -- what the provider runs ---------------------------------------------------------------------------------------
 
@@ -616,6 +634,17 @@ class Emitter:
     def _reserve(self) -> int:
         self.items.append(None)
         return len(self.items) - 1
+
+    def _stray_place(self) -> int:
+        """Where it was made; but one of a turn stands first, as what follows up to its answer is then of that turn."""
+        first, self._led = None if self._led else self._first_call, True
+        return len(self.items) if first is None else first
+
+    def _reserve_call(self) -> int:
+        index = self._reserve()
+        if self._first_call is None:
+            self._first_call = index
+        return index
 
     def _done(self, index: int, item: OutputItem) -> None:
         self.items[index] = item
