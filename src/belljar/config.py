@@ -709,14 +709,16 @@ def config_file(environment: Mapping[str, str] | None = None, named: str | None 
     named = named or given.get(f"{PREFIX}CONFIG")
     if named:
         path = Path(os.path.expanduser(named))
-        if not path.is_file():
+        if not os.path.isfile(path):
             raise BadSettings(f"{origin}: there is no file {named!r}; name one that is there or {remedy}")
         return path
     home = _home(given, "XDG_CONFIG_HOME", ".config")
     if home is None:
         return None
     folder = home / "belljar"
-    found = [path for name in ("config.toml", "config.yaml", "config.yml") if (path := folder / name).is_file()]
+    names = ("config.toml", "config.yaml", "config.yml")
+    # Not Path.is_file, which raises where we may not look: a home that is closed to us has no settings of ours.
+    found = [path for name in names if os.path.isfile(path := folder / name)]
     if len(found) > 1:
         raise BadSettings(f"config: there are both {found[0]} and {found[1].name}; remove one of them")
     return found[0] if found else None

@@ -87,7 +87,12 @@ def circle(home: Path) -> None:
     (home / ".cache").symlink_to(".cache")
 
 
-@pytest.mark.parametrize("spoil", [read_only, someone_elses, others_inside, a_file, dangling, circle])
+def closed(home: Path) -> None:
+    """As root's is to the user that `sudo -u` makes of it."""
+    home.chmod(0)
+
+
+@pytest.mark.parametrize("spoil", [read_only, closed, someone_elses, others_inside, a_file, dangling, circle])
 def test_a_home_that_nothing_can_be_kept_in(user: str, home: Path, spoil: Callable[[Path], None]) -> None:
     spoil(home)
     assert run(user, "--packages", "none", "-c", "1 + 1", HOME=str(home)) == (0, "2\n", "")

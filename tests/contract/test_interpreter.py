@@ -134,7 +134,7 @@ async def test_too_much_memory_is_called_that(source: SandboxSource, place: Path
             container, "open('kept', 'w').write('1')\nx = bytearray(3 << 30)\nx[::4096] = b'1' * len(x[::4096])"
         )
         if ran.end.exit == "raised":  # where no control group counts, the allocation fails instead
-            assert "The memory limit of 1 GiB was reached" in ran.told
+            assert "The memory limit of 1024 MiB was reached" in ran.told
         else:
             assert (ran.status, ran.end.exit, ran.end.reason) == ("failed", "killed", "memory")
             assert "more than the 1 GiB of memory" in ran.told

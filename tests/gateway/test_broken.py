@@ -21,11 +21,18 @@ WHERE = ["emitter", "end", "encoder", "interpreter", "records"]
 """What can be broken, and is met by any stream that runs code and is stored."""
 
 
+def put(broken: Path, names: str) -> None:
+    """All of it at once: the gateway may look at any moment."""
+    new = broken.with_suffix(".new")
+    new.write_text(names)
+    new.replace(broken)
+
+
 @pytest.fixture(scope="module")
 def faulty(_scene: Scene, tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     state = tmp_path_factory.mktemp("faulty") / "state"
     broken = state.with_name("broken")
-    broken.write_text("")
+    put(broken, "")
     house = House(state, "--upstream", f"loop={_scene.server.base_url}", environment={"BROKEN": str(broken)})
     house._command[1:3] = [str(Path(__file__).with_name("faulty.py"))]
     with house:
@@ -37,7 +44,7 @@ def broken(faulty: House) -> Iterator[Path]:
     """What is written here breaks."""
     path = faulty.state.with_name("broken")
     yield path
-    path.write_text("")
+    put(path, "")
 
 
 @pytest.fixture
@@ -92,41 +99,41 @@ def check_ends_as_failed(events: list[dict[str, Any]]) -> str:
 
 @pytest.mark.parametrize("where", WHERE)
 def test_a_stream_ends_as_failed(client: OpenAI, broken: Path, where: str) -> None:
-    broken.write_text(where)
+    put(broken, where)
     id = check_ends_as_failed(events_of(client.responses.with_streaming_response.create(**ASKED, stream=True)))
-    broken.write_text("")
+    put(broken, "")
     if where != "records":
         check_failed(client.responses.retrieve(id))
 
 
 @pytest.mark.parametrize("where", [*WHERE, "events"])
 def test_one_in_the_background_ends_as_failed(client: OpenAI, broken: Path, where: str) -> None:
-    broken.write_text(where if where != "records" else "")
+    put(broken, where if where != "records" else "")
     begun = client.responses.create(**ASKED, background=True)
-    broken.write_text(where)
+    put(broken, where)
     if where == "records":
         with pytest.raises(openai.InternalServerError):
             ended(client, begun.id)  # for as long as nothing can be kept
-        broken.write_text("")
+        put(broken, "")
     response = ended(client, begun.id)
     check_failed(response)
-    broken.write_text("")
+    put(broken, "")
     check_ends_as_failed(events_of(client.responses.with_streaming_response.retrieve(begun.id, stream=True)))
     assert client.responses.retrieve(begun.id) == response
 
 
 @pytest.mark.parametrize("where", [*WHERE[:-1], "events"])
 def test_whoever_follows_one_in_the_background_is_told(client: OpenAI, broken: Path, where: str) -> None:
-    broken.write_text(where)
+    put(broken, where)
     opened = client.responses.with_streaming_response.create(**ASKED, background=True, stream=True)
     id = check_ends_as_failed(events_of(opened))
-    broken.write_text("")
+    put(broken, "")
     check_failed(ended(client, id))
 
 
 @pytest.mark.parametrize("where", WHERE)
 def test_a_turn_of_a_websocket_ends_as_failed(faulty: House, broken: Path, where: str) -> None:
-    broken.write_text(where)
+    put(broken, where)
     address = faulty.base_url.replace("http://", "ws://") + "/responses"
     with connect(address, open_timeout=PATIENCE, max_size=None) as socket:
         socket.send(json.dumps({"type": "response.create", **ASKED}))
@@ -139,7 +146,7 @@ def test_a_turn_of_a_websocket_ends_as_failed(faulty: House, broken: Path, where
 
 @pytest.mark.parametrize("where", WHERE[:-1])
 def test_a_chat_ends_with_an_error(client: OpenAI, broken: Path, where: str) -> None:
-    broken.write_text(where)
+    put(broken, where)
     asked: Any = {"model": "sim", "messages": [{"role": "user", "content": "six by seven"}], "tools": CODE}
     with pytest.raises(openai.APIError, match="The gateway failed"):
         list(client.chat.completions.create(**asked, stream=True))
@@ -149,9 +156,9 @@ def test_a_chat_ends_with_an_error(client: OpenAI, broken: Path, where: str) -> 
 def test_an_answer_in_one_piece_is_an_error_and_the_next_is_none(
     client: OpenAI, scene: Scene, broken: Path, where: str
 ) -> None:
-    broken.write_text(where)
+    put(broken, where)
     with pytest.raises(openai.InternalServerError, match="request id"):
         client.responses.create(**ASKED)
-    broken.write_text("")
+    put(broken, "")
     scene.play("All is well.")
     assert client.responses.create(model="sim", input="and now?").output_text == "All is well."

@@ -424,6 +424,20 @@ def child(root: Path, policy: LayerPolicy, *wanted: str) -> subprocess.Popen[str
     return process
 
 
+@pytest.mark.parametrize("left", [None, b"cut off"])
+def test_all_who_start_at_once_have_one_secret(stores: Stores, tmp_path: Path, left: bytes | None) -> None:
+    secret = tmp_path / "store" / "secret"
+    together = threading.Barrier(8)
+    for _ in range(20):
+        secret.unlink(missing_ok=True)
+        if left is not None:
+            secret.parent.mkdir(exist_ok=True)
+            secret.write_bytes(left)
+        with ThreadPoolExecutor(8) as pool:
+            seen = {made._secret for made in pool.map(lambda _: (together.wait(), stores())[1], range(8))}
+        assert seen == {secret.read_bytes()}
+
+
 def test_processes_install_once(tmp_path: Path, links: Path) -> None:
     policy = LayerPolicy(find_links=(str(links),), offline=True)
     processes = [child(tmp_path / "store", policy, wanted) for wanted in ("tiny<2", "tiny==1.0") * 2]

@@ -51,7 +51,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if isinstance(error, BrokenPipeError):
             return 141
-        print(f"belljar: error: {visible_lines(str(error.strerror or error))}", file=sys.stderr)
+        where = f"{error.filename}: " if error.filename else ""
+        print(f"belljar: error: {visible_lines(f'{where}{error.strerror or error}')}", file=sys.stderr)
         return 3
 
 

@@ -15,7 +15,6 @@ to resolve it anew, delete its record.
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import fcntl
 import hashlib
@@ -259,17 +258,17 @@ class LayerStore:
     def _keep_secret(self) -> bytes:
         """Made once, whoever comes first; anew if it was cut off, since names could be guessed then."""
         path = self._root / "secret"
-        while len(kept := path.read_bytes() if path.exists() else b"") != _SECRET:
-            with owned.work(self._tmp) as (folder, _):
-                new = folder / "secret"
-                new.touch(0o600)
-                new.write_bytes(secrets.token_bytes(_SECRET))
-                if path.exists():
+        _, hold = owned.claim(lambda: self._root)  # one at a time: nobody may go by a secret that another replaces
+        try:
+            if not path.exists() or path.stat().st_size != _SECRET:
+                with owned.work(self._tmp) as (folder, _):
+                    new = folder / "secret"
+                    new.touch(0o600)
+                    new.write_bytes(secrets.token_bytes(_SECRET))
                     new.replace(path)
-                else:
-                    with contextlib.suppress(FileExistsError):
-                        os.link(new, path)
-        return kept
+            return path.read_bytes()
+        finally:
+            owned.let_go(hold)
 
     def _unusable(self, error: OSError) -> BadSettings:
         return BadSettings(
