@@ -36,6 +36,12 @@ class FlatContainers:
         """Methods and paths, without ids."""
         self.refusing = 0
         """How many requests to make a container are to be answered with a 400."""
+        self.overloaded = 0
+        """How many requests of any kind are to be answered with a 503."""
+        self.held: dict[tuple[str, str], threading.Event] = {}
+        """What a request waits for before it is answered, by how `requests` has it."""
+        self.response = b"{}"
+        """What /responses answers."""
         self._ids = count(1)
         self._lock = threading.Lock()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
@@ -71,9 +77,17 @@ class FlatContainers:
     # -- the wire ------------------------------------------------------------------------------------------------------
 
     def answer(self, method: str, path: list[str], query: dict[str, str], form: _Form) -> tuple[int, bytes]:
-        self.requests.append((method, "/".join(part for at, part in enumerate(path) if at in (0, 2, 4))))
+        asked = (method, "/".join(part for at, part in enumerate(path) if at in (0, 2, 4)))
+        self.requests.append(asked)
+        if asked in self.held:
+            self.held[asked].wait()
         with self._lock:
+            if self.overloaded:
+                self.overloaded -= 1
+                return _refusal(503, "Too much to do.")
             match method, path:
+                case "POST", ["responses"]:
+                    return 200, self.response
                 case "POST", ["containers"]:
                     return self._create(json.loads(form.body))
                 case "GET", ["containers"]:

@@ -11,7 +11,7 @@ from typing import Any
 from belljar.adapters.failures import failed
 from belljar.adapters.steps import Ask, Do, Heard, OnText, Pause, Step, Steps
 from belljar.adapters.turns import Conversation
-from belljar.errors import CompactionError, DeadlineExceededError, ProviderError
+from belljar.errors import BelljarError, CompactionError, DeadlineExceededError, ProviderError
 from belljar.runtime import Deadline, ThrottlePolicy
 
 
@@ -37,7 +37,12 @@ def asked(
         nonlocal mended
         if said or mended:
             return False
-        mended = bool((yield Do(partial(conversation.mend, error))))
+        try:
+            mended = bool((yield Do(partial(conversation.mend, error))))
+        except BelljarError as failure:
+            if deadline is not None:
+                _check(deadline, timedelta(0), failure)
+            raise
         return mended
 
     heard: Heard = yield from patiently(
@@ -70,9 +75,11 @@ def patiently(
         attempts += 1
         try:
             return (yield step())
-        except ProviderError as error:
+        except BelljarError as error:
             if deadline is not None:
                 _check(deadline, timedelta(0), error)
+            if not isinstance(error, ProviderError):
+                raise
             if mend is not None and (yield from mend(error)):
                 continue
             again = not final() and worth_another(error)
@@ -85,7 +92,7 @@ def patiently(
         waited += wait
 
 
-def _check(deadline: Deadline, wait: timedelta, error: ProviderError) -> None:
+def _check(deadline: Deadline, wait: timedelta, error: BelljarError) -> None:
     """Whether it is still ahead after the wait."""
     left = deadline.remaining()
     if wait >= left:

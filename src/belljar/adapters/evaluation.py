@@ -39,6 +39,7 @@ from belljar.tools import ProviderTool, ResourceRegistry, Tool, ToolContext, Too
 from belljar.tools.context import Evaluator
 
 Converse: TypeAlias = Callable[[Prompt[Any], RenderedPrompt[Any], SessionProtocol, Deadline | None], Conversation]
+_ONCE = ThrottlePolicy(max_attempts=1)
 _log = logging.getLogger(__name__)
 
 
@@ -68,7 +69,7 @@ class Evaluation(Generic[OutputT]):
             context = self._context(rendered)
             self._tell_rendered(rendered)
             self._check_limits()
-            yield Do(conversation.prepare)
+            yield from self._prepared(conversation)
         if (yield from self._settled(conversation.unsettled())) == "never":
             conversation.forget()
         total = TokenUsage()
@@ -123,6 +124,11 @@ class Evaluation(Generic[OutputT]):
             self.deadline.check()
         if self.tracker is not None:
             self.tracker.check()
+
+    def _prepared(self, conversation: Conversation) -> Steps[None]:
+        """With a deadline, the throttle policy counts: how often the SDK would try, and wait, knows none."""
+        policy = _ONCE if self._earliest is None else self.throttle
+        yield from patiently(lambda: Do(conversation.prepare), self.name, policy, self._earliest)
 
     # -- a turn --------------------------------------------------------------------------------------------------------
 

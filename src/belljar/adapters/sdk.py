@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, AsyncIterator
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from belljar.providers.failures import ClientError, Handle
 from belljar.runtime import Deadline
+
+if TYPE_CHECKING:
+    from openai import OpenAI
 
 T = TypeVar("T")
 _SOON = 0.001
@@ -19,6 +22,14 @@ def options(timeout: Any, deadline: Deadline | None) -> dict[str, Any]:
     patience = getattr(timeout, "read", timeout)
     left = max(deadline.remaining().total_seconds(), _SOON)
     return {"max_retries": 0, "timeout": left if patience is None else min(left, patience)}
+
+
+def within(client: OpenAI, deadline: Deadline | None) -> OpenAI:
+    """The client for one more request: as it is, or with what is left until the deadline, which may be nothing."""
+    if deadline is None:
+        return client
+    deadline.check()
+    return client.with_options(**options(client.timeout, deadline))
 
 
 async def friendly_stream(items: AsyncIterable[T], handle: Handle) -> AsyncIterator[T]:

@@ -62,7 +62,7 @@ class Mounted:
 
 def mount(client: openai.OpenAI, container: AutoContainerConfig, directory: str) -> str:
     """The id of a new container with the files beneath the directory and those of `file_ids`."""
-    return filled(client, container, checked(directory))
+    return filled(lambda: client, container, checked(directory))
 
 
 async def mount_async(client: openai.AsyncOpenAI, container: AutoContainerConfig, directory: str) -> str:

@@ -242,7 +242,7 @@ def test_a_small_write_is_tried_again_when_the_server_is_busy() -> None:
     with OpenAI(
         base_url="http://x/v1", api_key="none", http_client=httpx2.Client(transport=httpx2.MockTransport(answer))
     ) as client:
-        ContainerFiles(client, "cntr_1", unpacking=True).put(("a.txt",), b"text")
+        ContainerFiles(lambda: client, "cntr_1", unpacking=True).put(("a.txt",), b"text")
     assert asked == [packed_one(("a.txt",), b"text")] * 2
 
 

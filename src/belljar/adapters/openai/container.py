@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 from belljar.adapters.openai.config import ContainerConfig
 from belljar.adapters.openai.container_files import ContainerFiles, unpacks
-from belljar.errors import ContainerExpiredError, NotFound, TooLarge
+from belljar.adapters.sdk import within
+from belljar.errors import ContainerExpiredError, DeadlineExceededError, NotFound, TooLarge
 from belljar.files.faults import of_openai_kind
+from belljar.runtime import Deadline
 
 if TYPE_CHECKING:
     from openai import OpenAI
@@ -56,14 +58,19 @@ class ContainerManager:
         self._unpacking: bool | None = None
         self._files: ContainerFiles | None = None
         self._id: str | None = None
+        self._deadline: Deadline | None = None
+        """Of what is being done."""
 
     @property
     def container_id(self) -> str | None:
         return self._id
 
-    def ensure(self) -> str:
-        """The id of a container that is there, with the files in it. Asks the server every time: it may be gone."""
-        with self.lock, told():
+    def ensure(self, *, deadline: Deadline | None = None) -> str:
+        """The id of a container that is there, with the files in it. Asks the server every time: it may be gone.
+
+        Nothing of it waits beyond the deadline; a container that is not whole by then is left to expire.
+        """
+        with self._until(deadline), told():
             if self._id is None:
                 self._made()
             elif (over := self._over()) is not None:
@@ -102,41 +109,55 @@ class ContainerManager:
 
     # -- inside --------------------------------------------------------------------------------------------------------
 
+    @contextmanager
+    def _until(self, deadline: Deadline | None) -> Iterator[None]:
+        """The lock, if it is to be had in time, and the deadline over all requests."""
+        if not self.lock.acquire(timeout=-1 if deadline is None else max(deadline.remaining().total_seconds(), 0)):
+            raise DeadlineExceededError("the deadline passed while the container was in use elsewhere")
+        before, self._deadline = self._deadline, deadline
+        try:
+            yield
+        finally:
+            self._deadline = before
+            self.lock.release()
+
     def _client(self) -> OpenAI:
+        """For one request."""
         if callable(self._given):
             self._given = self._given()
-        return self._given
+        return within(self._given, self._deadline)
 
     def _replace(self, cause: Exception) -> ContainerFiles:
         lost = self._lost(cause, "and another could not be made")
         try:
             return self._made(lost=self._files)
+        except DeadlineExceededError:
+            raise
         except Exception as error:
             raise ContainerExpiredError(
                 f"{lost}: {error}", container_id=lost.container_id, original_error=error
             ) from error
 
     def _made(self, *, lost: ContainerFiles | None = None) -> ContainerFiles:
-        client = self._client()
-        found = self._active(client) if self._config.mode == "auto" and lost is None else None
-        id = found or client.containers.create(name=self._name, memory_limit=self._config.memory_limit).id
+        found = self._active() if self._config.mode == "auto" and lost is None else None
+        id = found or self._client().containers.create(name=self._name, memory_limit=self._config.memory_limit).id
         try:
             if self._unpacking is None:
-                self._unpacking = unpacks(client, id)
-            files = ContainerFiles(client, id, unpacking=self._unpacking)
+                self._unpacking = unpacks(self._client, id)
+            files = ContainerFiles(self._client, id, unpacking=self._unpacking)
             self._fill(Filling(files, found is not None, lost))
         except BaseException:
             if found is None:
                 with suppress(Exception):  # what went wrong before is what the caller should hear
-                    client.containers.delete(id)
+                    self._client().containers.delete(id)
             raise
         self._id, self._files = id, files
         return files
 
-    def _active(self, client: OpenAI) -> str | None:
+    def _active(self) -> str | None:
         """The newest of earlier turns: under this name, as large as it should be, and not expired."""
         query = {"name": self._name}
-        for one in client.containers.list(limit=_PAGE, order="desc", extra_query=query):
+        for one in self._client().containers.list(limit=_PAGE, order="desc", extra_query=query):
             same = (one.name, one.memory_limit) == (self._name, self._config.memory_limit)
             if same and one.status not in _OVER:
                 return one.id

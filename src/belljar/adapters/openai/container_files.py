@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from io import SEEK_END
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 from belljar.adapters.openai.archives import Archive, Member, Packed, packed_one
 from belljar.filesystem.paths import Segments, segments_of, spelled
@@ -32,6 +32,8 @@ _ESCAPED = re.compile(r"%([0-9A-F]{2})")
 
 T = TypeVar("T")
 Progress = Callable[[int], object]
+Reach: TypeAlias = "Callable[[], OpenAI]"
+"""Gives the client for the next request, which knows how long that may take; raises where there is no time left."""
 
 
 class Kept(NamedTuple):
@@ -44,19 +46,19 @@ class Kept(NamedTuple):
     source: str
 
 
-def unpacks(client: OpenAI, container_id: str) -> bool:
+def unpacks(reach: Reach, container_id: str) -> bool:
     """Whether this server unpacks archives."""
     import openai
 
     try:
-        answer: Any = client.containers.files.create(
+        answer: Any = reach().containers.files.create(
             container_id, file=("empty.tar", _EMPTY, "application/x-tar"), extra_body=_EXTRACT
         )
     except (openai.BadRequestError, openai.UnprocessableEntityError):
         return False
     if answer.object == "list":
         return True
-    client.containers.files.delete(answer.id, container_id=container_id)
+    reach().containers.files.delete(answer.id, container_id=container_id)
     return False
 
 
@@ -65,18 +67,17 @@ class ContainerFiles:
     `src/a.py` is kept as `src%2Fa.py`.
     """
 
-    def __init__(self, client: OpenAI, container_id: str, *, unpacking: bool) -> None:
-        self._client = client
-        self._wire = client.containers.files
+    def __init__(self, reach: Reach, container_id: str, *, unpacking: bool) -> None:
+        self._reach = reach
         self._id = container_id
         self._unpacking = unpacking
 
     def newest_first(self) -> Iterator[Kept]:
-        for file in self._wire.list(self._id, limit=_PAGE, order="desc"):
+        for file in self._reach().containers.files.list(self._id, limit=_PAGE, order="desc"):
             yield Kept(file.id, self._read(file.path), file.bytes or 0, file.created_at, file.source)
 
     def chunks(self, file: Kept) -> Iterator[bytes]:
-        wire = self._wire.content.with_streaming_response
+        wire = self._reach().containers.files.content.with_streaming_response
         with wire.retrieve(file.id, container_id=self._id) as answer:
             yield from answer.iter_bytes(1 << 20)
 
@@ -86,7 +87,7 @@ class ContainerFiles:
             self._unpack(packed_one(segments, content))
             return
         name = _UNFIT.sub(lambda found: f"%{ord(found[0]):02X}", spelled(segments))
-        self._wire.create(self._id, file=(name, content, "application/octet-stream"))
+        self._reach().containers.files.create(self._id, file=(name, content, "application/octet-stream"))
         each(self.delete, older)
 
     def put_all(self, archive: Archive, *, there: Collection[Segments] = (), progress: Progress | None = None) -> None:
@@ -94,7 +95,7 @@ class ContainerFiles:
         members = [member for member in archive.members() if member.segments not in there]
         if self._unpacking and members and not there:
             with closing(archive.packed()) as packed:
-                self._unpack(_Body(packed, progress))
+                self._unpack(_Body(packed, progress, self._reach))
             return
 
         def put(member: Member) -> None:
@@ -106,12 +107,12 @@ class ContainerFiles:
         each(put, members)
 
     def delete(self, file: Kept) -> None:
-        self._wire.delete(file.id, container_id=self._id)
+        self._reach().containers.files.delete(file.id, container_id=self._id)
 
     def _unpack(self, packed: bytes | _Body) -> None:
         """Not as a form: the server would have to look for its end in every byte."""
         headers = {"content-type": "application/x-tar", "content-length": str(len(packed))}
-        self._client.post(
+        self._reach().post(
             f"/containers/{self._id}/files",
             content=packed,
             options={"headers": headers, "params": _EXTRACT},
@@ -128,8 +129,9 @@ class ContainerFiles:
 class _Body:
     """A stream in pieces, from its beginning. Of what it can read itself, an HTTP client takes little at once."""
 
-    def __init__(self, stream: Packed, progress: Progress | None) -> None:
+    def __init__(self, stream: Packed, progress: Progress | None, reach: Reach) -> None:
         self._stream = stream
+        self._reach = reach
         self._progress = progress
         self._length = stream.seek(0, SEEK_END)
 
@@ -139,6 +141,7 @@ class _Body:
     def __iter__(self) -> Iterator[bytes]:
         self._stream.seek(0)
         while piece := self._stream.read(_PIECE):
+            self._reach()  # whether there is time for it
             yield piece
             if self._progress is not None:
                 self._progress(len(piece))

@@ -27,6 +27,7 @@ from belljar.filesystem import FileEntry, FileStat, Filesystem, GrepMatch
 from belljar.filesystem.export import OVERWRITE, Export, Take, may_leave
 from belljar.filesystem.paths import Segments, segments_of, spelled
 from belljar.filesystem.rooted import Root
+from belljar.runtime import Deadline
 
 if TYPE_CHECKING:
     from openai import OpenAI
@@ -79,9 +80,9 @@ class ContainerFilesystem(Filesystem):
         """None until it is made."""
         return self._manager.container_id
 
-    def ensure_container(self) -> str:
+    def ensure_container(self, *, deadline: Deadline | None = None) -> str:
         """The id of a container that is there, made or replaced if need be."""
-        return self._manager.ensure()
+        return self._manager.ensure(deadline=deadline)
 
     def cleanup(self, *, delete_container: bool = False) -> None:
         """Let go of what is kept on this host. The container expires by itself, unless it is to be deleted now."""

@@ -15,6 +15,7 @@ from belljar.adapters.openai.materialise import materialise
 from belljar.adapters.openai.references import check_reference
 from belljar.adapters.openai.settings import OpenAIModelConfig
 from belljar.adapters.openai.workspace import OpenAIContainerWorkspaceSection
+from belljar.adapters.sdk import within
 from belljar.adapters.steps import Body
 from belljar.adapters.turns import Answer, Call, Hosted, HostedCall, described
 from belljar.errors import PromptValidationError, ProviderError
@@ -66,15 +67,18 @@ class OpenAIConversation:
 
     def prepare(self) -> None:
         if self._workspace is not None:
-            self._container = self._workspace.filesystem.ensure_container()
+            self._container = self._workspace.filesystem.ensure_container(deadline=self._deadline)
             self._memory = self._workspace.container_config.memory_limit
         elif self._interpreter is not None:
             container = self._interpreter.config
             self._memory = container.memory_limit
             if isinstance(container, ExistingContainerRef):
-                self._container, self._memory = container.id, check_reference(self._client, container)
+                client = within(self._client, self._deadline)
+                self._container, self._memory = container.id, check_reference(client, container)
             elif container.host_mounts:
-                self._container = materialise(self._client, container, allowed_host_roots=self._roots)
+                self._container = materialise(
+                    self._client, container, allowed_host_roots=self._roots, deadline=self._deadline
+                )
 
     def request(self) -> Body:
         compaction = self._compaction
@@ -121,7 +125,8 @@ class OpenAIConversation:
         """A workspace's container that has expired meanwhile is made anew."""
         if self._workspace is None or "container" not in str(error).lower():
             return False
-        before, self._container = self._container, self._workspace.filesystem.ensure_container()
+        before = self._container
+        self._container = self._workspace.filesystem.ensure_container(deadline=self._deadline)
         return self._container != before
 
     def about(self) -> Mapping[str, object]:

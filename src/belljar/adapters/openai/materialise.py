@@ -5,15 +5,18 @@ from __future__ import annotations
 import dataclasses
 import tempfile
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from belljar.adapters.mounted import Roots
 from belljar.adapters.openai.archives import Tree
 from belljar.adapters.openai.container import NAME, told
-from belljar.adapters.openai.container_files import ContainerFiles, unpacks
+from belljar.adapters.openai.container_files import ContainerFiles, Reach, unpacks
+from belljar.adapters.sdk import within
 from belljar.filesystem import HostFilesystem, HostMount, copy_mounts
 from belljar.filesystem.paths import spelled
+from belljar.runtime import Deadline
 from belljar.tools.containers import AutoContainerConfig
 from belljar.tools.file_types import check_types
 
@@ -21,7 +24,13 @@ if TYPE_CHECKING:
     from openai import OpenAI
 
 
-def materialise(client: OpenAI, container: AutoContainerConfig, *, allowed_host_roots: Roots = ()) -> str:
+def materialise(
+    client: OpenAI,
+    container: AutoContainerConfig,
+    *,
+    allowed_host_roots: Roots = (),
+    deadline: Deadline | None = None,
+) -> str:
     """The id of a new container with the files of `host_mounts` and `file_ids`, to be sent in place of the config.
 
     Without `allowed_host_roots` each mount is its own root: whoever wrote the tool named it, and no link in it leads
@@ -36,7 +45,7 @@ def materialise(client: OpenAI, container: AutoContainerConfig, *, allowed_host_
                 copy_mounts((mount,), allowed_host_roots=(mount.host_path,), into=into)
         tree = checked(directory)
         with told():
-            return filled(client, container, tree)
+            return filled(partial(within, client, deadline), container, tree)
 
 
 def checked(directory: str) -> Tree:
@@ -46,10 +55,10 @@ def checked(directory: str) -> Tree:
     return tree
 
 
-def filled(client: OpenAI, container: AutoContainerConfig, tree: Tree) -> str:
+def filled(reach: Reach, container: AutoContainerConfig, tree: Tree) -> str:
     """The id of a new container with these files and those of `file_ids`. What the SDK raises is raised."""
-    made = client.containers.create(name=NAME, **asked(container))
-    ContainerFiles(client, made.id, unpacking=unpacks(client, made.id)).put_all(tree)
+    made = reach().containers.create(name=NAME, **asked(container))
+    ContainerFiles(reach, made.id, unpacking=unpacks(reach, made.id)).put_all(tree)
     return made.id
 
 
