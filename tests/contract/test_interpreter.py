@@ -106,10 +106,12 @@ async def test_files_are_told_with_links_and_sizes(source: SandboxSource, place:
         assert "- [報告 1.xlsx](sandbox:/mnt/data/報告 1.xlsx) (2 KiB)\n" in ran.told
         assert ran.told.endswith("- [sub/dir/x.csv](sandbox:/mnt/data/sub/dir/x.csv) (1 bytes)")
         assert set(ran.end.files) == {"報告 1.xlsx", "sub/dir/x.csv"}
-        declared = house.interpreter.declare(container, await house.containers.all_files(container))
+        declared = house.interpreter.declare(container)
         assert declared.name == "code_interpreter"
         assert declared.description is not None
-        assert "- /mnt/data/sub/dir/x.csv (1 bytes)\n- /mnt/data/報告 1.xlsx (2 KiB)" in declared.description
+        note = house.interpreter.note(container, await house.containers.all_files(container), None)
+        assert note == "[/mnt/data holds now:\n- /mnt/data/sub/dir/x.csv (1 bytes)\n- /mnt/data/報告 1.xlsx (2 KiB)]"
+        assert house.interpreter.note(container, await house.containers.all_files(container), note) is None
         assert "Installed: numpy, pandas." in declared.description
         assert declared.parameters is not None
         assert (declared.parameters["required"], sorted(declared.parameters["properties"])) == (
@@ -195,8 +197,8 @@ async def test_packages_are_installed_first(source: SandboxSource, home: Path, p
         assert ran.told.startswith("The code was not run. requirements[0]: 'json' is part of Python")
         assert ran.outputs == (Logs(logs=ran.told),)
         assert (await house.call(container, "x")).told == "1"
-        declared = house.interpreter.declare(await house.containers.get(container.id, OWNER), [])
-        assert "Added before: handy." in str(declared.description)
+        note = house.interpreter.note(await house.containers.get(container.id, OWNER), [], None)
+        assert note == "[Installed by earlier calls: handy.]"
 
 
 async def test_what_stops_the_call_itself_is_raised_or_told(home: Path, place: Path) -> None:

@@ -38,7 +38,7 @@ def test_an_uploaded_file_is_in_the_container_under_its_own_name(client: OpenAI,
     scene.play([call("code_interpreter", code=code)], "read")
     response = ask(client, tools=auto(file.id))
     assert logs(response) == repr(([name], content))
-    assert name in scene.asked[0].json["tools"][0]["function"]["description"]
+    assert f"- /mnt/data/{name} (" in messages(scene, 0)[-1]["content"]
     [listed] = client.containers.files.list(cell(response).container_id)
     assert (listed.path, listed.bytes, listed.source) == (f"/mnt/data/{name}", len(content), "user")
 

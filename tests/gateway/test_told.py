@@ -9,7 +9,7 @@ from typing import Any, Literal, cast
 import pytest
 from openai import OpenAI
 from openai.types.responses import Response
-from tests.gateway.houses import House, Scene
+from tests.gateway.houses import OUTPUTS, House, Scene
 from tests.gateway.test_first_minute import cell, logs, said
 from tests.gateway.test_loop import ask, messages
 from tests.unit.test_packages import wheel
@@ -75,12 +75,10 @@ def test_a_follow_up_tells_what_is_there_before_the_model_calls(roomy: OpenAI, s
     scene.play([call("code_interpreter", code=MAKE, requirements=["handy"])], "made", "Nothing to run.")
     more = {"conversation": roomy.conversations.create().id} if by == "conversation" else {}
     first = ask(roomy, **more)
-    assert "is empty now" in description(scene, 0)
     follow_up(roomy, first, by)
-    about = description(scene)
-    assert "- /mnt/data/made.csv (4 bytes)" in about
-    assert "is empty" not in about
-    assert "Added before: handy." in about
+    note = "[/mnt/data holds now:\n- /mnt/data/made.csv (4 bytes)\nInstalled by earlier calls: handy.]"
+    assert messages(scene)[-1] == {"role": "user", "content": f"and now\n{note}"}
+    assert description(scene) == description(scene, 0)
 
 
 def test_memory_is_told_as_it_will_be(roomy: OpenAI, scene: Scene) -> None:
@@ -110,7 +108,7 @@ def test_a_container_that_was_deleted_is_not_told_of(client: OpenAI, scene: Scen
     first = ask(client)
     client.containers.delete(cell(first).container_id)
     gone = ask(client, previous_response_id=first.id)
-    assert "is empty now" in description(scene)
+    assert "holds now" not in str(messages(scene))
     assert said(gone).annotations == []
 
 
@@ -125,8 +123,8 @@ def test_of_what_was_deleted_while_the_model_wrote_nothing_is_cited(client: Open
         client.containers.delete(cell(first).container_id)
         gate.set()
         response = stream.get_final_response()
-    assert "made.csv (4 bytes)" in description(scene, 0)
-    assert "is empty now" in description(scene)
+    assert "made.csv (4 bytes)]" in messages(scene, 0)[-1]["content"]
+    assert "not the container of the earlier calls" in messages(scene)[-1]["content"]
     assert cell(response).container_id != cell(first).container_id
     assert said(response).annotations == []
 
@@ -206,3 +204,25 @@ def test_a_stream_ends_with_incomplete_and_chat_completions_with_length(roomy: O
         model="sim", messages=[{"role": "user", "content": "go"}], tools=cast(Any, auto())
     )
     assert answer.choices[0].finish_reason == "length"
+
+
+# -- what is told is kept, and shown to nobody ------------------------------------------------------------------------
+
+
+def test_notes_are_the_models_alone(client: OpenAI, scene: Scene) -> None:
+    conversation = client.conversations.create()
+    scene.play([call("code_interpreter", code=MAKE)], "made", "So it is.", "As told.")
+    ask(client, "make", conversation=conversation.id)
+    second = ask(client, "and", conversation=conversation.id)
+    ask(client, "and?", conversation=conversation.id)
+    assert str(messages(scene)).count("holds now") == 1, "told again only when it has changed"
+    scene.play("The summary.")
+    shown = [
+        client.conversations.items.list(conversation.id, include=cast(Any, OUTPUTS)).model_dump_json(),
+        client.responses.input_items.list(second.id).model_dump_json(),
+        client.responses.retrieve(second.id).model_dump_json(),
+        client.responses.with_raw_response.compact(model="sim", previous_response_id=second.id).text,
+    ]
+    for text in shown:
+        assert "holds now" not in text
+        assert '"told"' not in text

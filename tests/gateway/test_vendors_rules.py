@@ -162,6 +162,45 @@ def test_code_runs_and_the_model_hears_of_it_and_so_it_goes_on(vendors: Vendors,
         assert after[: len(before)] == before
 
 
+def said_to(body: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+    """A request as its server reads it: the conversation piece by piece, and what stands before it."""
+    [name] = {"messages", "input", "contents"} & set(body)
+    pieces: list[Any] = []
+    for one in body[name]:
+        inside = one.get("parts") or one.get("content")
+        whole = not isinstance(inside, list)
+        pieces += [one] if whole else [(one["role"], piece) for piece in inside]
+    return pieces, {key: value for key, value in body.items() if key != name}
+
+
+def test_nothing_that_the_model_has_read_changes_from_turn_to_turn(vendors: Vendors, vendor: str) -> None:
+    """Servers keep what they have read as long as the next request begins with it."""
+    scene = vendors.scenes[vendor]
+    file = vendors.client.files.create(file=("up.csv", b"a\n1\n"), purpose="user_data")
+    given = [
+        {"role": "user", "content": [{"type": "input_text", "text": "go"}, {"type": "input_file", "file_id": file.id}]}
+    ]
+    turns: list[Any] = []
+    previous: Response | None = None
+    for input, *script in (
+        (given, code("open('made.txt', 'w').write('x'); 1", "print('y' * 30_000)"), code(PLOT), "Made."),
+        ("And?", "Nothing to run."),
+        ("Delete it.", code("import os; os.remove('made.txt'); 1 / 0"), "Gone."),
+        ("And?", code("2"), "Two."),
+    ):
+        chain = {} if previous is None else {"previous_response_id": previous.id}
+        previous = vendors.ask(vendor, *cast(Any, script), input=input, **chain)
+        turns += [said_to(one.json) for one in scene.asked]
+        if len(turns) == 3:  # somebody else puts a file there, between two responses
+            vendors.client.containers.files.create(cell(previous).container_id, file=("late.csv", b"b"))
+    assert len(turns) == 8
+    for (before, front), (after, same) in pairwise(turns):
+        assert after[: len(before)] == before
+        assert same == front
+    assert "late.csv" in json.dumps(turns[-1][0])
+    assert "late.csv" not in json.dumps(turns[-1][1])
+
+
 def test_calls_that_were_made_together_go_back_together(vendors: Vendors, vendor: str) -> None:
     first = vendors.ask(vendor, ["Let me see.", *code("1", "2")], code("3"), code("4", "5", "6"), "Done.")
     assert vendors.order(vendor) == ["", "ccrr", "ccrrcr", "ccrrcrcccrrr"]

@@ -52,7 +52,7 @@ def encode(request: ModelRequest, quirks: Quirks) -> bytes:
     def native(item: CodeInterpreterCall) -> object | None:
         if container is None or not _CELL.fullmatch(item.id):
             return None
-        return structs.replace(item, container_id=container, belljar=UNSET)
+        return structs.replace(item, container_id=container, belljar=UNSET, told=UNSET)
 
     return codec.encode(write(request, quirks, native))
 
@@ -151,7 +151,7 @@ def _written(item: InputItem, request: ModelRequest, native: Native, calls: Call
     """The item as it goes out. Ids are dropped but of what the provider must find again: it has stored nothing."""
     match item:
         case Message():
-            yield structs.replace(item, content=_content(item), id=UNSET, status=UNSET, sealed=UNSET)
+            yield structs.replace(item, content=_content(item), id=UNSET, status=UNSET, sealed=UNSET, told=UNSET)
         case FunctionCall() | CustomToolCall():
             yield structs.replace(item, call_id=calls.calling(item.call_id), id=UNSET, status=UNSET)
         case FunctionCallOutput() | CustomToolCallOutput():

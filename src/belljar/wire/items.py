@@ -135,6 +135,8 @@ class Message(Value, frozen=True, kw_only=True, tag="message"):
     phase: Literal["commentary", "final_answer"] | UnsetType | None = UNSET
     sealed: str | UnsetType = UNSET
     """What its vendor wants back with it, unread: kept, and shown to nobody."""
+    told: str | UnsetType = UNSET
+    """What the model was told beside a user's message: kept, so that it reads the same again, and shown to nobody."""
 
 
 class Reasoning(Value, frozen=True, kw_only=True, tag="reasoning"):
@@ -216,6 +218,8 @@ class CodeInterpreterCall(Value, frozen=True, kw_only=True, tag="code_interprete
     container_id: str
     outputs: tuple[CodeOutput, ...] | None = None
     belljar: CellEnd | UnsetType = UNSET
+    told: str | UnsetType = UNSET
+    """What the model was told of it: kept, so that it reads the same again, and shown to nobody."""
 
 
 class Compaction(Value, frozen=True, kw_only=True, tag="compaction"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import aclosing
 
-from msgspec import structs
+from msgspec import UNSET, structs
 
 from belljar.dialects import deltas
 from belljar.errors import Garbled
@@ -54,6 +54,7 @@ def kept(items: Sequence[InputItem]) -> tuple[Message, ...]:
         structs.replace(
             item,
             status="completed",
+            told=UNSET,
             content=(InputText(text=item.content),) if isinstance(item.content, str) else item.content,
         )
         for item in items

@@ -45,7 +45,8 @@ Cite: TypeAlias = Callable[[str, bool], tuple[Annotation, ...]]
 def present(item: OutputItem, include: frozenset[str]) -> OutputItem:
     """An item as the caller asked to see it."""
     if isinstance(item, CodeInterpreterCall):
-        return item if "code_interpreter_call.outputs" in include else structs.replace(item, outputs=None)
+        outputs = item.outputs if "code_interpreter_call.outputs" in include else None
+        return structs.replace(item, outputs=outputs, told=UNSET)
     if isinstance(item, Message) and item.sealed:
         return structs.replace(item, sealed=UNSET)
     if isinstance(item, Reasoning) and item.encrypted_content:
@@ -572,7 +573,12 @@ class Emitter:
         return self._take()
 
     def ran(
-        self, cell: Cell, status: Literal["completed", "failed"], outputs: tuple[CodeOutput, ...], end: CellEnd
+        self,
+        cell: Cell,
+        status: Literal["completed", "failed"],
+        outputs: tuple[CodeOutput, ...],
+        end: CellEnd,
+        told: str | UnsetType = UNSET,
     ) -> tuple[list[Event], CodeInterpreterCall]:
         item = CodeInterpreterCall(
             id=cell.id,
@@ -581,6 +587,7 @@ class Emitter:
             container_id=cell.container_id,
             outputs=outputs,
             belljar=structs.replace(end, repaired=cell.repaired, more=self._followed(cell)),
+            told=told,
         )
         self._put(events.Interpreted, output_index=cell.index, item_id=cell.id)
         self._done(cell.index, item)

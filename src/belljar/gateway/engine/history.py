@@ -138,7 +138,7 @@ async def _dereference(
                 raise InvalidRequest(f"Item with id '{item.id}' not found.", param=f"input[{number}].id")
             item = known[item.id]
         elif _is_bare(item) and isinstance(kept := known.get(item.id), CodeInterpreterCall):
-            item = structs.replace(item, outputs=kept.outputs, belljar=kept.belljar)
+            item = structs.replace(item, outputs=kept.outputs, belljar=kept.belljar, told=kept.told)
         found.append(item)
     return found
 

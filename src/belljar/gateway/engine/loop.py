@@ -306,6 +306,8 @@ class Run:
                     await self._deadline.wait(hosting.supply(container, self._stage.params, where))
             elif hosting is None:
                 await self._foresee()
+            if hosting is None:
+                recalled = self._noted(recalled)
         self._recalled = recalled
         whole = self._recalled.items
         housed = tool is not None
@@ -316,13 +318,21 @@ class Run:
             files_inline=route.traits.hosted and not housed,
             model=request.model,
         )
-        shown = self._stage.shown(whole)
+        shown = self._stage.shown(replay.noted(whole))
         self._context = await compaction.opened(shown, rooms.sealer, owner, first=len(recalled.before))
         self._told = replay.told(self._context)
         self._images = replay.shown(self._context) if route.traits.sees else {}
         if not self._stage.words:
             return route
         return structs.replace(route, model=Seeing(route.model, self._stage.words, blind=not route.traits.sees))
+
+    def _noted(self, recalled: Recalled) -> Recalled:
+        """With what the container has by now, unless the model knows: told at the end, where it spoils no prefix."""
+        container = self._container or self._prospect
+        assert container is not None, "it is held, or was looked for"
+        known = replay.last_note(recalled.items)
+        note = self._rooms.interpreter.note(container, self._citations.files, known)
+        return recalled if note is None else structs.replace(recalled, own=replay.with_note(recalled.own, note))
 
     def _tool_path(self) -> str:
         return f"tools[{next(at for at, tool in enumerate(self._request.tools) if tool is self._tool)}]"
@@ -413,7 +423,7 @@ class Run:
             return self._tool
         container = self._container or self._prospect
         assert container is not None, "it was looked for before the model is asked"
-        return self._rooms.interpreter.declare(container, self._citations.files)
+        return self._rooms.interpreter.declare(container)
 
     async def _answer(self, route: Route, asked: ModelRequest, *, patient: bool) -> AsyncGenerator[list[Delta], None]:
         """One turn's deltas. A patient caller gets an empty list if the model keeps it waiting."""
@@ -501,7 +511,7 @@ class Run:
         assert ran is not None, "the interpreter's last value tells how it went"
         self._citations.gone(ran.gone)
         self._citations.made(ran.files)
-        finished, item = emitter.ran(cell, ran.status, ran.outputs, ran.end)
+        finished, item = emitter.ran(cell, ran.status, ran.outputs, ran.end, ran.told)
         self._told[item.id] = ran.told
         if route.traits.sees and ran.images:
             self._images[item.id] = ran.images

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from belljar.wire.items import CellEnd, CodeInterpreterCall, Image, InputItem, Logs
+from msgspec import UNSET, structs
+
+from belljar.wire.items import CellEnd, CodeInterpreterCall, Image, InputItem, InputText, Logs, Message
 
 _MOST = 8_000
 """Characters told again of one cell: it was read once already."""
@@ -14,7 +16,33 @@ _IMAGES = 4
 
 def told(items: Iterable[InputItem]) -> dict[str, str]:
     """What each cell said, by the item's id."""
-    return {item.id: _told(item) for item in items if type(item) is CodeInterpreterCall}
+    cells = (item for item in items if type(item) is CodeInterpreterCall)
+    return {cell.id: cell.told if isinstance(cell.told, str) else _told(cell) for cell in cells}
+
+
+def noted(items: Iterable[InputItem]) -> tuple[InputItem, ...]:
+    """The user's messages with what the model was told beside them."""
+    return tuple(_noted(item) if type(item) is Message and item.told is not UNSET else item for item in items)
+
+
+def _noted(item: Message) -> Message:
+    said = (InputText(text=item.content),) if isinstance(item.content, str) else item.content
+    return structs.replace(item, content=(*said, InputText(text=str(item.told))), told=UNSET)
+
+
+def last_note(items: Iterable[InputItem]) -> str | None:
+    """What the model was told last of its container."""
+    notes = [item.told for item in items if type(item) is Message and isinstance(item.told, str)]
+    return notes[-1] if notes else None
+
+
+def with_note(own: Sequence[InputItem], note: str) -> tuple[InputItem, ...]:
+    """A request's items, of which the user's last message is to be told with a note."""
+    last = max((at for at, item in enumerate(own) if type(item) is Message and item.role == "user"), default=None)
+    return tuple(
+        structs.replace(item, told=note) if at == last and type(item) is Message else item
+        for at, item in enumerate(own)
+    )
 
 
 def shown(items: Iterable[InputItem]) -> dict[str, tuple[str, ...]]:

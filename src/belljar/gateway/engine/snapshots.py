@@ -139,6 +139,7 @@ def filtered(items: list[dict[str, object]], include: frozenset[str]) -> list[di
     """Kept items in their long form, without what the caller did not ask to see."""
     for item in items:
         _lengthen(item)
+        item.pop("told", None)
         if item.get("type") == "code_interpreter_call" and "code_interpreter_call.outputs" not in include:
             item["outputs"] = None
         elif item.get("type") == "reasoning" and "reasoning.encrypted_content" not in include:

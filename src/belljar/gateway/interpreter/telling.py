@@ -17,27 +17,37 @@ RESTARTED = (
 )
 MOVED = (
     "[This is not the container of the earlier calls: their variables and imports are gone, and so are the files that "
-    "they made. The tool's description says what /mnt/data holds. Make again what you need.]"
+    "they made. Make again what you need.]"
 )
 
+_WORKSPACE = (
+    "/mnt/data is the working directory. Save there what the user is to get, and link it in your answer as "
+    "[name](sandbox:/mnt/data/name)."
+)
+EMPTY = "[/mnt/data is empty now.]"
+"""The note of a container that has nothing, as one does that is new."""
 NO_CODE = (
     "The call had none: `code` was empty, null or left out. Nothing was installed either. Call again with the Python "
     "code in `code`."
 )
 
 
-def describe(
-    container: ContainerRecord, files: Sequence[ContainerFileRecord], policy: Policy, packages: Sequence[str]
-) -> str:
-    """The tool's description."""
-    return "\n\n".join(
-        [
-            _kernel(policy, (*packages, *container.requirements)),
-            _limits(container, policy),
-            _packages(container, packages),
-            _workspace(files),
-        ]
-    )
+def describe(container: ContainerRecord, policy: Policy, packages: Sequence[str]) -> str:
+    """The tool's description. It stands before the conversation, which servers keep only as long as nothing before it
+    changes: what changes with a call or a file is told elsewhere.
+    """
+    return "\n\n".join([_kernel(policy, packages), _limits(container, policy), _packages(packages), _WORKSPACE])
+
+
+def note(container: ContainerRecord, files: Sequence[ContainerFileRecord]) -> str:
+    """What the container has by now, to be told at the end of the conversation."""
+    here = [one for one in files if not names.is_figure(one)]
+    lines = [f"- {names.shown(names.MOUNT + one.path)} ({explain.size(one.size)})" for one in here]
+    parts = ["\n".join(["/mnt/data holds now:", *_some(lines)])] if lines else []
+    if container.requirements:
+        parts.append(f"Installed by earlier calls: {', '.join(container.requirements)}.")
+    told = "\n".join(parts)
+    return f"[{told}]" if told else EMPTY
 
 
 def _kernel(policy: Policy, packages: Sequence[str]) -> str:
@@ -46,9 +56,9 @@ def _kernel(policy: Policy, packages: Sequence[str]) -> str:
         if policy.isolation == "per_call"
         else "It works like a notebook: variables, imports and files stay from call to call."
     )
-    figures = "Every matplotlib figure is shown to the user, without plt.show() and without being saved. "
-    if not any("matplotlib" in one for one in packages):
-        figures = ""
+    figures = ""
+    if any("matplotlib" in one for one in packages):
+        figures = "Every matplotlib figure is shown to the user, without plt.show() and without being saved. "
     return (
         f'Runs Python in a sandbox; also known as the "python tool". {state} What the code prints is shown, and so is '
         f"the value of the last expression. {figures}Top-level await works."
@@ -65,22 +75,9 @@ def _limits(container: ContainerRecord, policy: Policy) -> str:
     )
 
 
-def _packages(container: ContainerRecord, packages: Sequence[str]) -> str:
+def _packages(packages: Sequence[str]) -> str:
     base = f"Installed: {', '.join(packages)}." if packages else "Only the standard library is installed."
-    added = f" Added before: {', '.join(container.requirements)}." if container.requirements else ""
-    return f"{base}{added} Others can be named in `requirements`; pip does not work inside."
-
-
-def _workspace(files: Sequence[ContainerFileRecord]) -> str:
-    told = (
-        "/mnt/data is the working directory. Save there what the user is to get, and link it in your answer as "
-        "[name](sandbox:/mnt/data/name)."
-    )
-    here = [file for file in files if not names.is_figure(file)]
-    if not here:
-        return f"{told} It is empty now."
-    lines = [f"- {names.shown(names.MOUNT + file.path)} ({explain.size(file.size)})" for file in here]
-    return "\n".join([f"{told} It holds:", *_some(lines)])
+    return f"{base} Others can be named in `requirements`, and stay installed; pip does not work inside."
 
 
 def tell(text: str, *, healed: bool, files: Sequence[ContainerFileRecord], left_out: Sequence[LeftOut]) -> str:

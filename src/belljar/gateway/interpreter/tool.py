@@ -66,11 +66,16 @@ class Interpreter:
         self._policy = policy
         self._packages = packages
 
-    def declare(self, container: ContainerRecord, files: Sequence[ContainerFileRecord]) -> FunctionTool:
-        """The tool as a function that any model can call, with the truth about this container."""
+    def declare(self, container: ContainerRecord) -> FunctionTool:
+        """The tool as a function that any model can call; the same for the life of a container and its memory."""
         packages = [one.name for one in self._packages()] if self._policy.packages != "none" else []
-        about = telling.describe(container, files, self._policy, packages)
+        about = telling.describe(container, self._policy, packages)
         return FunctionTool(name=NAME, description=about, parameters=_PARAMETERS, strict=False)
+
+    def note(self, container: ContainerRecord, files: Sequence[ContainerFileRecord], known: str | None) -> str | None:
+        """What the container has by now, for the end of the conversation; None if the note that is `known` says it."""
+        note = telling.note(container, files)
+        return None if note == (known or telling.EMPTY) else note
 
     async def run(
         self,
