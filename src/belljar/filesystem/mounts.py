@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple, TypeAlias
 
 from belljar.errors import WorkspaceBudgetExceededError, WorkspaceError, WorkspaceSecurityError
-from belljar.filesystem.base import Filesystem, walk
+from belljar.filesystem.base import Filesystem
 from belljar.filesystem.globs import leaves_out, takes
 from belljar.filesystem.opening import Opener
 from belljar.filesystem.paths import Segments, VfsPath, segments_of, spelled
@@ -93,7 +93,7 @@ def copy_mounts(
 
     `progress` is told the bytes of each file as it has come in.
     """
-    taken = set(walk(into)) if mounts else set()
+    taken = set(map(segments_of, into.glob("**"))) if mounts else set()
     found = find_files(mounts, allowed_host_roots=allowed_host_roots, taken=taken)
     tell_unmatched(found.previews)
     copy_files(found.files, into, progress=progress)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import tarfile
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,15 @@ from belljar.adapters.openai.archives import Member, TarStream, Tree, packed_one
 from belljar.adapters.openai.config import ContainerConfig
 from belljar.adapters.openai.container_files import ContainerFiles
 from belljar.adapters.openai.container_fs import ContainerFilesystem
-from belljar.errors import BelljarError, ContainerExpiredError, Declined, Unreachable, WorkspaceSecurityError
+from belljar.errors import (
+    BelljarError,
+    ContainerExpiredError,
+    Declined,
+    Unreachable,
+    WorkspaceBudgetExceededError,
+    WorkspaceSecurityError,
+)
+from belljar.filesystem import HostMount, copy_mounts
 from belljar.filesystem.paths import Segments
 
 SMALL = ContainerConfig(memory_limit="1g")
@@ -363,3 +372,94 @@ def test_a_packed_file_is_what_tar_reads(name: str, size: int) -> None:
         found = tar.extractfile(info)
         assert found is not None
         assert found.read() == b"x" * size
+
+
+# -- how often the server is asked -------------------------------------------------------------------------------------
+
+MANY = 310
+PAGES = ("GET", "containers/files"), 4
+"""A look at all of them: a hundred are on a page, and one that the test wrote comes on top."""
+FETCH, UPLOAD, REMOVE = (
+    ("GET", "containers/files/content"),
+    ("POST", "containers/files"),
+    ("DELETE", "containers/files"),
+)
+ONE = ("GET", "containers/files"), 1
+
+
+@pytest.mark.parametrize(
+    ("act", "asked"),
+    [
+        (lambda files: files.grep("needle"), [PAGES, (FETCH, MANY + 1)]),
+        (lambda files: files.grep("needle", path="d0"), [PAGES, (FETCH, MANY // 10)]),
+        (lambda files: files.grep("needle", glob="newest"), [PAGES, (FETCH, 1)]),
+        (lambda files: files.grep("needle", path="newest"), [PAGES, (FETCH, 1)]),
+        (lambda files: files.glob("**"), [PAGES]),
+        (lambda files: files.list("d0"), [PAGES]),
+        (lambda files: files.exists("none"), [PAGES]),
+        (lambda files: files.stat("newest"), [ONE]),
+        (lambda files: files.read("newest"), [ONE, (FETCH, 1)]),
+        (lambda files: files.write("newest", b"1"), [ONE, (UPLOAD, 1), (REMOVE, 1)]),
+        (lambda files: files.write("none", b"1"), [PAGES, (UPLOAD, 1)]),
+        (lambda files: files.append("newest", b"1"), [PAGES, (FETCH, 1), (UPLOAD, 1), (REMOVE, 1)]),
+        (lambda files: files.append("none", b"1"), [PAGES, (UPLOAD, 1)]),
+        (lambda files: files.mkdir("d0"), [PAGES]),
+        (lambda files: files.delete("newest"), [PAGES, (REMOVE, 1)]),
+        (lambda files: files.copy_in((f"n{n}", io.BytesIO(b"1"), 1) for n in range(9)), [PAGES, (UPLOAD, 9)]),
+    ],
+)
+def test_an_operation_looks_once(
+    act: Callable[[ContainerFilesystem], object], asked: list[tuple[tuple[str, str], int]]
+) -> None:
+    with FlatContainers() as server, server.client() as client:
+        files = made(client)
+        id = files.ensure_container()
+        for n in range(MANY):
+            server.write(id, f"d{n % 10}%2F{n}", b"hay\nneedle\n")
+        server.write(id, "newest", b"needle")
+        server.requests.clear()
+        act(files)
+        assert Counter(server.requests) == dict(asked)
+        files.cleanup()
+
+
+def test_mounts_come_in_with_one_look(tmp_path: Path) -> None:
+    for n in range(20):
+        (tmp_path / f"d{n}").mkdir()
+        (tmp_path / f"d{n}/x").write_bytes(b"1")
+    with FlatContainers() as server, server.client() as client:
+        files = made(client)
+        for n in range(3):
+            server.requests.clear()
+            copy_mounts((HostMount(str(tmp_path), f"m{n}"),), allowed_host_roots=(tmp_path,), into=files)
+        looks = server.requests.count(("GET", "containers/files"))
+        assert (looks, server.requests.count(UPLOAD)) == (2, 20), "one to know what is there, one to write"
+        files.cleanup()
+
+
+def test_one_look_sees_what_was_written_in_it() -> None:
+    with FlatContainers() as server, server.client() as client:
+        files = made(client, max_bytes=4)
+        files.copy_in([("a", io.BytesIO(b"12"), 2), ("a", io.BytesIO(b"3"), 1), ("b", io.BytesIO(b"456"), 3)])
+        assert (files.read("a"), files.read("b")) == (b"3", b"456")
+        with pytest.raises(NotADirectoryError):
+            files.copy_in([("b", io.BytesIO(b"456"), 3), ("b/c", io.BytesIO(b""), 0)])
+        with pytest.raises(IsADirectoryError):
+            files.copy_in([("d/e", io.BytesIO(b""), 0), ("d", io.BytesIO(b""), 0)])
+        with pytest.raises(WorkspaceBudgetExceededError):
+            files.copy_in([("f", io.BytesIO(b"7"), 1)])
+        files.cleanup()
+
+
+def test_a_look_is_not_used_for_another_container() -> None:
+    with FlatContainers() as server, server.client() as client:
+        files = made(client)
+        for n in range(5):
+            files.write(f"{n}", b"needle")
+        with files._one_look():
+            del server.containers[files.container_id or ""]
+            server.requests.clear()
+            assert len(files.grep("needle")) == 5
+        looks = server.requests.count(("GET", "containers/files"))
+        assert looks == 2, "whether the lost one still has anything, and what the other has"
+        files.cleanup()

@@ -10,12 +10,12 @@ import os
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from belljar.adapters.openai.archives import Archive, Tarball, Tree
 from belljar.adapters.openai.config import ContainerConfig
@@ -114,10 +114,11 @@ class ContainerFilesystem(Filesystem):
             raise _fault(errno.EISDIR, segments)
 
         def put(files: ContainerFiles) -> None:
-            listing = self._listing(files)
+            listing = self._listing(files, segments if self._max_bytes is None else None)
             listing.check_place(segments)
             self._check_budget(listing, segments, len(content))
-            files.put(segments, content, older=listing.of(segments))
+            files.put(segments, content, older=[kept for kept in listing.of(segments) if kept.id])
+            listing.replace(segments, len(content))
 
         self._manager.use(put)
         self._mirrored(segments, content)
@@ -181,6 +182,14 @@ class ContainerFilesystem(Filesystem):
         for kept in self._manager.use(remove):
             self._forget(kept.segments)
 
+    def append(self, path: str, content: bytes) -> None:
+        with self._one_look():
+            super().append(path, content)
+
+    def copy_in(self, files: Iterable[tuple[str, BinaryIO, int]]) -> None:
+        with self._one_look():
+            super().copy_in(files)
+
     def glob(self, pattern: str, *, path: str = ".") -> builtins.list[str]:
         with self._one_look():
             return super().glob(pattern, path=path)
@@ -227,9 +236,17 @@ class ContainerFilesystem(Filesystem):
             _log.info("what code had made is gone with its container: %s", error)
 
     def _listing(self, files: ContainerFiles, wanted: Segments | None = None) -> Listing:
-        """Where a file is wanted, only as far down as it is found: the newest come first, and the newest wins."""
-        if self._looked is not None and self._looked[0] is files:
+        """Where a file is wanted, only as far down as it is found: the newest come first, and the newest wins.
+
+        Within one look it is all of them, and again only where the container was replaced.
+        """
+        if self._looked is not None:
+            if self._looked[0] is not files:
+                self._looked = (files, self._listed(files))
             return self._looked[1]
+        return self._listed(files, wanted)
+
+    def _listed(self, files: ContainerFiles, wanted: Segments | None = None) -> Listing:
         listing = Listing()
         for kept in files.newest_first():
             listing.add(kept)
@@ -239,13 +256,16 @@ class ContainerFilesystem(Filesystem):
 
     @contextmanager
     def _one_look(self) -> Iterator[None]:
-        """One listing for all that happens in here, unless the container is replaced meanwhile."""
+        """One listing for all that happens in here; one look inside another is the same."""
         with self._manager.lock:
-            self._looked = self._manager.use(lambda files: (files, self._listing(files)))
+            before = self._looked
+            if before is None:
+                self._looked = self._manager.use(lambda files: (files, self._listed(files)))
             try:
                 yield
             finally:
-                self._looked = None
+                if before is None:
+                    self._looked = None
 
     def _fetch(self, take: Take, wanted: Callable[[Kept], bool], *, heal: bool) -> None:
         def fetch(files: ContainerFiles) -> None:

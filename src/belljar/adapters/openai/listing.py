@@ -32,6 +32,11 @@ class Listing:
                 return
             is_directory = True
 
+    def replace(self, segments: Segments, size: int) -> None:
+        """A file that was put in place since, of which no more is known."""
+        self._kept.pop(segments, None)
+        self.add(Kept("", segments, size, 0, "user"))
+
     def files(self) -> list[Kept]:
         return [kept[0] for segments, kept in self._kept.items() if segments[-1] != MARKER]
 
