@@ -109,7 +109,9 @@ ALL = ("fork", "fork", "burn", "burn", "burn", "end", "wait", "wait", "forget")
 WAITED = tuple(name for name in ALL if name != "forget")
 
 
-@given(before=st.lists(acts(*ALL)), during=st.lists(st.tuples(acts(*ALL), acts(*ALL)), min_size=1))
+@given(
+    before=st.lists(acts(*ALL), max_size=3), during=st.lists(st.tuples(acts(*ALL), acts(*ALL)), min_size=1, max_size=5)
+)
 def test_nothing_is_counted_that_was_not_used(
     before: list[list[tuple[str, int, float, float]]],
     during: list[tuple[list[tuple[str, int, float, float]], list[tuple[str, int, float, float]]]],
@@ -128,7 +130,7 @@ def test_nothing_is_counted_that_was_not_used(
         assert 0 <= used <= machine.burnt - start + 1e-6
 
 
-@given(before=acts(*WAITED), during=st.lists(acts(*WAITED), min_size=1))
+@given(before=acts(*WAITED), during=st.lists(acts(*WAITED), min_size=1, max_size=5))
 def test_what_was_used_is_counted(
     before: list[tuple[str, int, float, float]], during: list[list[tuple[str, int, float, float]]]
 ) -> None:
@@ -142,6 +144,22 @@ def test_what_was_used_is_counted(
             machine.do(act)
         meter.look(machine.spent([]))
     assert meter.used >= machine.burnt - start - SLACK * (machine.made + 1)
+
+
+def test_what_moves_on_through_a_parent_that_goes_too_is_counted_once() -> None:
+    machine, meter = Machine(), Meter()
+    machine.fork(0)  # the parent
+    machine.fork(1)  # its child
+    meter.begin(machine.spent([]))
+    start = machine.burnt
+    for meanwhile in (
+        [("burn", 2, 0.5, 0.0), ("end", 2, 0.0, 0.0)],
+        [("wait", 0, 0.0, 0.0)],  # by the parent, after it was looked at
+        [("end", 1, 0.0, 0.0), ("wait", 0, 0.0, 0.0)],  # which is waited for before it is looked at again
+        [],
+    ):
+        used = meter.look(machine.spent(meanwhile))
+    assert used == machine.burnt - start == 0.5
 
 
 def test_a_tick_that_was_nearly_full_is_not_charged_to_the_next_cell() -> None:

@@ -167,6 +167,7 @@ class Meter:
             seen[key] = Spent(one.own, max(one.reaped, before.reaped))
         moved = min(reaped, self._moving + gone)
         self.used += own + reaped - moved
-        self._moving = max(0.0, gone - max(0.0, moved - self._moving))
+        # A parent that took it over may be among those that are gone now: then it moves on, to a parent of theirs.
+        self._moving = self._moving + gone - moved if gone else 0.0
         self._seen = seen
         return self.used
