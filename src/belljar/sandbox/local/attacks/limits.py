@@ -98,8 +98,12 @@ judge(len(made) > 64, f"{len(made)} threads")
         "One sandbox could use up the machine's memory.",
         """
 kept = []
-for _ in range(64):
-    kept.append(bytearray(b"x") * (16 << 20))
+try:
+    for _ in range(64):
+        kept.append(bytearray(b"x") * (16 << 20))
+except MemoryError:
+    kept.clear()    # variables are kept, and the next cell wants some
+    raise
 broken(f"{len(kept) * 16} MiB")
 """,
         ends=("killed:memory", "raised:MemoryError"),
@@ -116,6 +120,7 @@ for _ in range(64):
     try:
         kept.append(mmap.mmap(-1, 16 << 20))
     except OSError as error:
+        kept.clear()
         raise MemoryError from error
     kept[-1].write(b"x" * (16 << 20))
 broken(f"{len(kept) * 16} MiB")
