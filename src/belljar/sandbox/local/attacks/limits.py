@@ -116,13 +116,13 @@ broken(f"{len(kept) * 16} MiB")
         """
 import mmap
 kept = []
-for _ in range(64):
-    try:
+try:
+    for _ in range(64):
         kept.append(mmap.mmap(-1, 16 << 20))
-    except OSError as error:
-        kept.clear()
-        raise MemoryError from error
-    kept[-1].write(b"x" * (16 << 20))
+        kept[-1].write(b"x" * (16 << 20))
+except (MemoryError, OSError) as error:
+    kept.clear()
+    raise MemoryError from error
 broken(f"{len(kept) * 16} MiB")
 """,
         ends=("killed:memory", "raised:MemoryError"),
