@@ -2,9 +2,10 @@
 BIN := .venv/bin
 READY := .venv/ready
 CLIENTS := .venv/clients/ready
+MODEL := .venv/model/ready
 export PYTHON
 
-.PHONY: all serve run lint check test test-fresh cover fix lock bench soak size clean
+.PHONY: all serve run lint check test test-fresh test-model cover fix record lock bench soak size clean
 all: lint test
 
 serve: $(READY)
@@ -19,6 +20,8 @@ lint: $(READY)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python scripts/map.py --check
+	$(BIN)/python scripts/reference.py --check
+	$(BIN)/python scripts/reachable.py
 
 check: lint
 	$(BIN)/pytest -q -n auto tests/unit
@@ -31,6 +34,10 @@ test: $(READY) $(CLIENTS)
 test-fresh:
 	sh scripts/fresh $(TRIES)
 
+# With a real small model on llama.cpp, which is compiled the first time.
+test-model: $(READY) $(MODEL)
+	$(BIN)/pytest -n 0 -m model tests/model
+
 cover: $(READY)
 	$(BIN)/coverage run -m pytest -q -n 0 --hypothesis-profile ci tests/unit/dialects
 	$(BIN)/coverage report
@@ -39,10 +46,15 @@ fix: $(READY)
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 	$(BIN)/python scripts/map.py
+	$(BIN)/python scripts/reference.py
+
+record: $(READY)
+	$(BIN)/python scripts/record.py
 
 lock: $(READY)
 	sh scripts/lock --upgrade
 	sh scripts/clients --lock
+	sh scripts/model --lock
 
 bench: $(READY)
 	$(BIN)/python bench/sandbox.py
@@ -64,3 +76,6 @@ $(READY): requirements.lock pyproject.toml scripts/setup scripts/common.sh
 
 $(CLIENTS): $(READY) $(wildcard tests/gateway/clients/*lock*) scripts/clients
 	sh scripts/clients
+
+$(MODEL): $(READY) $(wildcard tests/model/*.lock) scripts/model
+	sh scripts/model

@@ -1,13 +1,18 @@
-"""Write the map of the source into docs/architecture.md, from first docstring lines; `--check` only compares."""
+"""Write the map and the layers of the source into docs/architecture.md; `--check` only compares.
+
+The map is every module with its first docstring line, the layers are those that import-linter checks.
+"""
 
 import ast
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs/architecture.md"
-BEGIN, END = "<!-- map: written by scripts/map.py -->\n", "<!-- end of map -->"
+MAP = "<!-- map: written by scripts/map.py -->\n", "<!-- end of map -->"
+LAYERS = "<!-- layers: written by scripts/map.py -->\n", "<!-- end of layers -->"
 
 
 def sign(module: Path) -> str:
@@ -26,13 +31,28 @@ def rows(folder: Path, depth: int = 0) -> Iterator[tuple[str, str]]:
             yield "  " * (depth + 1) + path.name, sign(path)
 
 
-def main() -> None:
+def drawing() -> str:
     table = list(rows(ROOT / "src/belljar"))
     width = max(len(name) for name, _ in table) + 2
-    drawing = "".join(f"{name:{width}}{line}\n" for name, line in table)
+    return "".join(f"{name:{width}}{line}\n" for name, line in table)
+
+
+def layers() -> str:
+    """The rooms as pyproject.toml has them, from the top down."""
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    [told] = [one["layers"] for one in contracts if one["type"] == "layers"]
+    return "".join(line.replace("(belljar.", "").replace(")", "") + "\n" for line in told)
+
+
+def replaced(page: str, marks: tuple[str, str], text: str) -> str:
+    begin, end = marks
+    before, rest = page.split(begin)
+    return f"{before}{begin}```\n{text}```\n{end}{rest.split(end)[1]}"
+
+
+def main() -> None:
     page = PAGE.read_text()
-    before, after = page.split(BEGIN)[0], page.split(END)[1]
-    fresh = f"{before}{BEGIN}```\n{drawing}```\n{END}{after}"
+    fresh = replaced(replaced(page, MAP, drawing()), LAYERS, layers())
     if "--check" in sys.argv and fresh != page:
         sys.exit("docs/architecture.md: the map is stale; run `make fix`")
     PAGE.write_text(fresh)

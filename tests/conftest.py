@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from tests.helpers import proofs
 
 # How long an example takes says how busy the machine is; a time limit on it fails where it should not.
 settings.register_profile("default", deadline=None)
@@ -21,6 +22,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         # As a shell starts what runs in the background; the programs under test would not hear Ctrl-C either.
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    proofs.register(config, Path(__file__).parents[1] / "docs/features.md")
 
 
 @pytest.fixture(autouse=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -23,11 +24,12 @@ DIALECTS = ("chat", "openai", "anthropic", "gemini", "xai")
 
 _SIZES = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 _TIMES = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
-_FETCH = re.compile(
+FETCH_VARIABLES = re.compile(
     r"PATH|HOME|NETRC|SSL_CERT_(FILE|DIR)|SSL_CLIENT_CERT|(HTTPS?|ALL|NO)_PROXY|(https?|all|no)_proxy"
-    r"|UV_(DEFAULT_INDEX|INDEX\w*|EXTRA_INDEX_URL|FIND_LINKS|NO_INDEX|OFFLINE|KEYRING_PROVIDER|INSECURE_HOST"
+    r"|UV|UV_(DEFAULT_INDEX|INDEX\w*|EXTRA_INDEX_URL|FIND_LINKS|NO_INDEX|OFFLINE|KEYRING_PROVIDER|INSECURE_HOST"
     r"|NATIVE_TLS|SYSTEM_CERTS|HTTP_\w+|CONCURRENT_\w+)"
 )
+"""What fetching packages may see of the environment: which uv, its index settings, proxies, certificates."""
 _PROVIDER = re.compile(r"[A-Z][A-Z0-9_]*_(API_KEY|BASE_URL)")
 
 
@@ -181,7 +183,7 @@ def _url(value: object) -> str:
     return text
 
 
-def _sandbox_url(value: object) -> str:
+def sandbox_address(value: object) -> str:
     """The address of a sandbox server, which may be a socket of this machine."""
     if isinstance(value, str) and re.fullmatch(r"unix:///[^?#]*[^?#/]", value.strip()):
         return value.strip()
@@ -247,7 +249,7 @@ class Upstream:
     models: tuple[str, ...] = ()
     """Offered without asking the server for its list; patterns with * are allowed."""
     quirks: str | None = None
-    """A row of the quirks table in `dialects.quirks`; guessed from the name without."""
+    """A row of the quirks table in `dialects.quirks`; without, the server is asked, or it is guessed from the name."""
     headers: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}), repr=False)
     timeout: float = 600.0
     """Seconds without a byte before the connection is given up."""
@@ -315,7 +317,7 @@ class Settings:
     """Of a container that asks for no `memory_limit`."""
     container_minutes: int = _setting(20, _whole(1))
     """Idle minutes after which a container expires, where nothing else is asked for."""
-    sandbox_url: str | None = _setting(None, _or_none(_sandbox_url))
+    sandbox_url: str | None = _setting(None, _or_none(sandbox_address))
     """A sandbox server to run code on: http://, https:// or unix:///path; without, code runs in this host's jail."""
     sandbox_token: str | None = _setting(None, _or_none(_token), secret=True)
     """What a sandbox server asks of its clients: the same on both sides."""
@@ -378,7 +380,7 @@ class Settings:
     """Seconds that fetching them may take."""
 
     fetch_variables: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}), repr=False)
-    """What fetching packages may see of the environment: proxies, certificates, uv's index settings."""
+    """Of the environment, what `FETCH_VARIABLES` lets through."""
     provider_variables: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}), repr=False)
     """What discovering models may see of the environment: keys and addresses of providers. Never shown."""
     origins: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}), repr=False, compare=False)
@@ -414,13 +416,18 @@ class Settings:
                 values[name] = home(variables)
         return cls(
             **cast(dict[str, Any], values),
-            fetch_variables=_picked(variables, _FETCH),
+            fetch_variables=_picked(variables, FETCH_VARIABLES),
             provider_variables=_picked(variables, _PROVIDER),
             origins=MappingProxyType({name: one.told for name, one in given.items()}),
         )
 
     def check_gateway(self) -> None:
-        """What only a gateway needs of its settings: sandboxes of this version, a project, keys of its upstreams."""
+        """What only a gateway needs: a platform, sandboxes of this version, a project, keys of its upstreams."""
+        if sys.platform == "win32":
+            raise BadSettings(
+                "a gateway does not run on Windows: it needs file locks that Windows has not; run `belljar serve` in "
+                "WSL 2 or on another machine, and name it: belljar chat --url URL"
+            )
         if self.code_interpreter and self.sandbox_template is not None:
             raise BadSettings(
                 f"sandbox_template: {self.sandbox_template!r} cannot be used: sandboxes from Kubernetes are not "

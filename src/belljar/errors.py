@@ -5,9 +5,10 @@ BelljarError                 .code .status .retryable
 │                                                      Unauthenticated · Forbidden · OverQuota
 │                                                      PromptValidationError · InvalidContainer · ToolValidationError
 │                                                      DeadlineExceededError · BudgetExceededError
+│                                                      TurnLimitExceededError
 ├── OperatorError            change the installation   BadSettings · CannotConfine
 ├── ProviderError            the model's side          BadKey · RateLimited · QuotaExceeded · ContextTooLong · Filtered
-│                                                      Declined · Unreachable · Garbled · DeadlinePassed
+│                                                      Declined · Unreachable · Loading · Garbled · DeadlinePassed
 │                                                      OutputFiltered · OutputParseError · CompactionError
 ├── SandboxError             isolation or capacity     NoneFree · Lost · Refused · ContainerExpiredError
 ├── WorkspaceError           the caller's files        WorkspaceSecurityError · WorkspaceBudgetExceededError
@@ -17,6 +18,8 @@ BelljarError                 .code .status .retryable
 `code` is stable and machine-readable, `status` is the HTTP status the gateway answers with, and `retryable`
 says whether the same call may succeed later (`None`: cannot be told safely). What model-written code does
 wrong is not here: that is a value, `belljar.sandbox.outputs.Exit`.
+
+All of them can be imported from `belljar` too, whose `__init__` names each.
 """
 
 from __future__ import annotations
@@ -138,6 +141,12 @@ class BudgetExceededError(CallerError):
         self.exceeded_dimension = exceeded_dimension
 
 
+class TurnLimitExceededError(CallerError):
+    """The model was asked as often as the caller allows, and wants to go on."""
+
+    code = "turn_limit_exceeded"
+
+
 class OperatorError(BelljarError):
     """The installation or its settings are at fault."""
 
@@ -159,10 +168,12 @@ class CannotConfine(OperatorError):
 
 
 class ProviderError(BelljarError):
-    """The model's side failed."""
+    """The model's side failed; `reason` is which of the library's codes it is, where the provider's words tell."""
 
     code = "provider_error"
     status = 502
+    reason: str | None = None
+    """Such as `TOKEN_RATE_LIMIT`, a kind of `RateLimited`: `belljar.providers.failures.CODES` has them all."""
 
 
 class BadKey(ProviderError):
@@ -233,6 +244,17 @@ class Unreachable(ProviderError):
 
     code = "unreachable"
     retryable = True
+
+
+class Loading(Unreachable):
+    """The server is there and loads its model; `after` is when to come again, in seconds."""
+
+    code = "model_loading"
+    status = 503
+
+    def __init__(self, message: str, *, after: float = 5.0) -> None:
+        super().__init__(message)
+        self.after = after
 
 
 class Garbled(ProviderError):

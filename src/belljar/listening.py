@@ -1,4 +1,4 @@
-"""What every server of ours knows of its door: who can reach an address, how to write it down, when to stop."""
+"""What every server of ours knows of its door: who can reach it, how to write it down, its loop, when to stop."""
 
 from __future__ import annotations
 
@@ -26,6 +26,15 @@ def reachable(host: str) -> str:
     if host in EVERYWHERE:
         return socket.gethostname()
     return f"[{host}]" if ":" in host else host
+
+
+def new_event_loop() -> asyncio.AbstractEventLoop:
+    """uvloop's, or asyncio's own where that is not to be had: there is none for Windows."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
 
 
 @contextlib.contextmanager

@@ -8,16 +8,19 @@ any vendor, and `use`, `speed` and `cost` of rows outside the founding table are
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 Provider: TypeAlias = Literal["openai", "anthropic", "gemini", "xai"]
 Effort: TypeAlias = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 Speed: TypeAlias = Literal["fast", "medium", "slow"]
 Cost: TypeAlias = Literal["low", "medium", "high"]
+
+_E = TypeVar("_E", bound=Effort)
 
 EFFORTS: tuple[Effort, ...] = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 """The least first."""
@@ -51,6 +54,10 @@ class Model(Struct, frozen=True, kw_only=True):
     """Its vendor can run code for it."""
     legacy: bool = False
     """There is a better one for everything."""
+    ends: str | None = None
+    """The day on which its vendor shuts it down, where that is announced, such as 2026-12-11."""
+    instead: str | None = None
+    """The model to go on with then, which has no such day."""
 
 
 # -- the rows ---------------------------------------------------------------------------------------------------------
@@ -173,10 +180,10 @@ _OPENAI = (
     _o("o1", "o1", "high"),
     _gpt4("gpt-4.1", "GPT-4.1 (Legacy)", "Consider upgrading to GPT-5.4", "medium", "medium", 1_047_576, 32_768),
     _gpt4(
-        "gpt-4.1-mini", "GPT-4.1 Mini (Legacy)", "Consider upgrading to GPT-5 Mini", "fast", "low", 1_047_576, 32_768
+        "gpt-4.1-mini", "GPT-4.1 Mini (Legacy)", "Consider upgrading to GPT-5.4 Mini", "fast", "low", 1_047_576, 32_768
     ),
     _gpt4("gpt-4o", "GPT-4o (Legacy)", "Consider upgrading to GPT-5.2", "medium", "medium", 128_000, 16_384),
-    _gpt4("gpt-4o-mini", "GPT-4o Mini (Legacy)", "Consider upgrading to GPT-5 Mini", "fast", "low", 128_000, 16_384),
+    _gpt4("gpt-4o-mini", "GPT-4o Mini (Legacy)", "Consider upgrading to GPT-5.4 Mini", "fast", "low", 128_000, 16_384),
 )
 
 
@@ -209,7 +216,6 @@ def _claude(
     )
 
 
-_FOUR_SIX: tuple[Effort, ...] = (*_LOW_HIGH, "max")
 _AGENTS = "Agents and coding"
 _QUICK = "Quick answers at scale"
 
@@ -218,7 +224,7 @@ _ANTHROPIC = (
     _claude("claude-mythos-5-2", "Claude Mythos 5.2", _TOUGH, "slow", "high"),
     _claude("claude-opus-5-5", "Claude Opus 5.5", _HARD, "medium", "high"),
     _claude("claude-sonnet-5-5", "Claude Sonnet 5.5", _AGENTS, "medium", "medium"),
-    _claude("claude-haiku-5-5", "Claude Haiku 5.5", _QUICK, "fast", "low"),
+    _claude("claude-haiku-5-5", "Claude Haiku 5.5", _QUICK, "fast", "low", output=64_000),
     _claude("claude-fable-5-1", "Claude Fable 5.1", _TOUGH, "slow", "high"),
     _claude("claude-mythos-5-1", "Claude Mythos 5.1", _TOUGH, "slow", "high"),
     _claude("claude-fable-5", "Claude Fable 5", _TOUGH, "slow", "high"),
@@ -227,8 +233,8 @@ _ANTHROPIC = (
     _claude("claude-sonnet-5", "Claude Sonnet 5", _AGENTS, "medium", "medium"),
     _claude("claude-opus-4-8", "Claude Opus 4.8", _HARD, "medium", "high"),
     _claude("claude-opus-4-7", "Claude Opus 4.7", _HARD, "medium", "high"),
-    _claude("claude-opus-4-6", "Claude Opus 4.6", _HARD, "medium", "high", _FOUR_SIX),
-    _claude("claude-sonnet-4-6", "Claude Sonnet 4.6", _AGENTS, "medium", "medium", _FOUR_SIX),
+    _claude("claude-opus-4-6", "Claude Opus 4.6", _HARD, "medium", "high", (*_LOW_HIGH, "max")),
+    _claude("claude-sonnet-4-6", "Claude Sonnet 4.6", _AGENTS, "medium", "medium", _LOW_HIGH),
     _claude(
         "claude-opus-4-5",
         "Claude Opus 4.5",
@@ -356,7 +362,38 @@ _XAI = (
     ),
 )
 
-MODELS: Mapping[str, Model] = MappingProxyType({row.id: row for row in (*_OPENAI, *_ANTHROPIC, *_GEMINI, *_XAI)})
+_ENDING: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "o1-preview": ("2025-07-28", "gpt-5.4"),
+        "gpt-4o-2024-05-13": ("2026-10-23", "gpt-5.2"),
+        "o4-mini": ("2026-10-23", "gpt-5.4-mini"),
+        "o3-mini": ("2026-10-23", "gpt-5.4-mini"),
+        "o1": ("2026-10-23", "gpt-5.4"),
+        "claude-sonnet-4-5": ("2026-11-30", "claude-sonnet-5-5"),
+        "gpt-5": ("2026-12-11", "gpt-5.4"),
+        "gpt-5-pro": ("2026-12-11", "gpt-5.4-pro"),
+        "gpt-5-mini": ("2026-12-11", "gpt-5.4-mini"),
+        "gpt-5-nano": ("2026-12-11", "gpt-6-luna"),
+        "o3": ("2026-12-11", "gpt-5.4"),
+        "gpt-4.1": ("2027-01-14", "gpt-5.4"),
+        "gpt-4.1-mini": ("2027-01-14", "gpt-5.4-mini"),
+        "gpt-4o": ("2027-01-14", "gpt-5.2"),
+        "gpt-4o-mini": ("2027-01-14", "gpt-5.4-mini"),
+        "gpt-5.1": ("2027-04-01", "gpt-5.4"),
+        "gpt-5.4-nano": ("2027-04-01", "gpt-6-luna"),
+    }
+)
+"""What the vendors' SDKs announce: the day, and our advice. Gemini's and xAI's name no days. A snapshot may end before
+the others of its model do.
+"""
+
+
+def _row(row: Model) -> Model:
+    ends, instead = _ENDING.get(row.id, (None, None))
+    return replace(row, ends=ends, instead=instead)
+
+
+MODELS: Mapping[str, Model] = MappingProxyType({row.id: _row(row) for row in (*_OPENAI, *_ANTHROPIC, *_GEMINI, *_XAI)})
 """By id, the newest of each vendor first."""
 
 _DATED = re.compile(r"[-@](\d{3,8}|\d{4}-\d{2}-\d{2}|latest|preview|preview-\d{2}-\d{4}|preview-customtools)")
@@ -406,13 +443,28 @@ def supports_vision(name: str) -> bool | None:
     return None if row is None else row.vision
 
 
-def nearest_effort(name: str, effort: Effort) -> Effort | None:
-    """The effort that comes nearest, rather more than less; None where it cannot be told. Unknown models get theirs."""
+def ending(name: str) -> str | None:
+    """What a user of the model is told where its vendor has announced its end; None where that has not been."""
     row = find(name)
-    if row is None or effort in row.efforts:
-        return effort
-    wanted = EFFORTS.index(effort)
-    return next((one for one in row.efforts if EFFORTS.index(one) > wanted), row.efforts[-1] if row.efforts else None)
+    own = _ENDING.get(name.rpartition("/")[2]) or (_ENDING.get(row.id) if row is not None else None)
+    return f"{name} is shut down by its vendor on {own[0]}; use {own[1]}" if own is not None else None
+
+
+def nearest_effort(name: str, effort: Effort) -> Effort | None:
+    """The effort to ask a model for, rounded down; None where it cannot be told. Unknown models get what was said."""
+    row = find(name)
+    return effort if row is None else round_effort(row.efforts, effort)
+
+
+def round_effort(efforts: Sequence[_E], wanted: Effort) -> _E | None:
+    """Of what is taken, the most that is not more than wanted, or else the least: more costs money.
+
+    Only who wants no thinking gets `none`, which is not less of it but another thing. None where nothing is taken.
+    """
+    same = next((one for one in efforts if one == wanted), None)
+    thinking = [one for one in efforts if one != "none"]
+    lower = [one for one in thinking if EFFORTS.index(one) < EFFORTS.index(wanted)]
+    return same or next(reversed(lower), next(iter(thinking), None))
 
 
 def _reasons(name: str) -> bool:

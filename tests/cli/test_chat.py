@@ -54,7 +54,7 @@ class Person:
         return self
 
     def type(self, text: str) -> Self:
-        os.write(self._terminal, text.encode())
+        os.write(self._terminal, text.encode(errors="surrogateescape"))
         return self
 
     def end(self) -> int:
@@ -71,7 +71,7 @@ class Person:
         if not select.select([self._terminal], [], [], patience)[0]:
             return False
         try:
-            piece = os.read(self._terminal, 65536).decode()
+            piece = os.read(self._terminal, 65536).decode(errors="replace")
         except OSError:  # nobody is at the other end
             return False
         self.seen += piece.replace("\r\n", "\n")
@@ -168,6 +168,17 @@ def test_the_answer_alone_is_on_standard_output(belljar: Command, house: House) 
     assert "── code ──\nprint('from the cell')\n── output ──\nfrom the cell\n" in ran.stderr
 
 
+def test_a_message_that_is_no_text_is_told(belljar: Command, house: House) -> None:
+    (belljar.directory / "bytes").write_bytes(b"\xff\xfe")
+    with (
+        (belljar.directory / "bytes").open("rb") as given,
+        belljar.start("chat", "-", "--url", house.base_url, stdin=given) as process,
+    ):
+        out, err = process.communicate(timeout=PATIENCE)
+    assert (process.returncode, out) == (2, "")
+    assert "message: standard input is not UTF-8 text" in err
+
+
 def test_a_message_may_come_from_standard_input(belljar: Command, house: House) -> None:
     ran = belljar("chat", "-", "--url", house.base_url, text="print(6 * 7)")
     assert (ran.returncode, "42" in ran.stdout) == (0, True)
@@ -180,6 +191,56 @@ def test_a_file_is_there_for_the_code_and_gone_afterwards(belljar: Command, hous
     assert "a,b\n1,2" in ran.stdout
     with urllib.request.urlopen(f"{house.base_url}/files", timeout=30) as listed:
         assert "data.csv" not in [one["filename"] for one in json.load(listed)["data"]]
+
+
+@pytest.mark.parametrize(
+    ("code", "end", "remedy"),
+    [
+        ("print('before', flush=True)\n1/0", "ZeroDivisionError: division by zero\n", ""),
+        ("print('before', flush=True)\nimport nowhere_to_be_found", "Name it in `requirements`, and call again.\n",
+         "belljar: Tell the model to install it: it can name packages in its call.\n"),
+        ("print('before', flush=True)\nraise MemoryError", "Work on smaller pieces.\n",
+         "belljar: Ask for it in smaller pieces, or give it more: --memory TIER.\n"),
+    ],
+)  # fmt: skip
+def test_how_code_ended_is_shown_after_what_it_printed(
+    belljar: Command, house: House, code: str, end: str, remedy: str
+) -> None:
+    ran = belljar("chat", f"```python\n{code}\n```", "--url", house.base_url)
+    assert ran.returncode == 1
+    shown, _, after = ran.stderr.partition("── output ──\n")[2].partition("──\n")
+    assert shown.startswith("before\nTraceback")
+    assert shown.endswith(end)
+    assert after == remedy
+
+
+def test_more_memory_can_be_asked_for(belljar: Command, house: House) -> None:
+    code = "import os; s = os.statvfs('.'); print(s.f_blocks * s.f_frsize >> 20)"
+    for flags, mebibytes in (([], 512), (["--memory", "4g"], 2048)):
+        ran = belljar("chat", code, "--url", house.base_url, *flags)
+        assert (ran.returncode, f"{mebibytes}\n" in ran.stderr) == (0, True), ran.stderr
+
+
+def test_the_address_that_a_gateway_shows_will_do(belljar: Command, house: House) -> None:
+    assert belljar("chat", "6 * 7", "--url", house.url).returncode == 0
+
+
+def test_a_large_file_is_sent_and_how_far_it_is_shown(belljar: Command, house: House) -> None:
+    with (belljar.directory / "large.bin").open("wb") as large:
+        large.truncate(101 << 20)
+    with chatting(belljar, house, "import os; os.path.getsize('large.bin')", "--file", "large.bin") as person:
+        assert person.end() == 0, person.seen
+        assert "\r\x1b[Ksending large.bin: 100 % of 101.0 MB\r\x1b[K" in person.seen
+        assert str(101 << 20) in person.seen
+
+
+def test_a_file_that_the_gateway_does_not_take_is_told_once(belljar: Command, tmp_path: Path) -> None:
+    (belljar.directory / "large.bin").write_bytes(bytes(2000))
+    with House(tmp_path / "state", environment={"BELLJAR_LARGEST_UPLOAD": "1k"}) as small:
+        ran = belljar("chat", "1 + 1", "--url", small.base_url, "--file", "large.bin")
+    assert ran.returncode == 1
+    assert ran.stderr.count("was not uploaded") == 1
+    assert "belljar: large.bin was not uploaded: the gateway finds the file too large" in ran.stderr
 
 
 def test_what_the_code_prints_cannot_drive_the_terminal(belljar: Command, house: House) -> None:
@@ -255,12 +316,22 @@ def test_ctrl_c_at_the_question_saves_nothing(belljar: Command, house: House, be
         ("select 2\n", {"note.txt"}),
         ("perhaps\n1\n", {"made.csv"}),
         ("rename 1 sub/other.csv\nyes\n", {"sub/other.csv", "note.txt"}),
-        ("rename 1 ../out.csv\nyes\n", {"note.txt"}),
+        ("rename 1 ../out.csv\nyes\n", {"made.csv", "note.txt"}),
         ("select\n1,2\n", {"made.csv", "note.txt"}),
         ("select 3\nselect 1\n", {"made.csv"}),
         ("select\n\nno\n", set()),
         ("rename 9 a.csv\nrename 2 b.txt\nselect 2\n", {"b.txt"}),
         ("rename 1 note.txt\nno\n", set()),
+        ("rename 1 note.txt\nyes\n", {"made.csv", "note.txt"}),
+        ("rename 1 note.txt\nrename 2 other.txt\nrename 1 note.txt\nyes\n", {"note.txt", "other.txt"}),
+        ("rename 1 note.txt/inside.csv\nyes\n", {"made.csv", "note.txt"}),
+        ("rename 1 /tmp/out.csv\nselect 1\n", {"made.csv"}),
+        ("rename 1 .git/config\nselect 1\n", {"made.csv"}),
+        ("rename 1 sub/\nrename 1\nrename\nselect 1\n", {"made.csv"}),
+        ("\n\nyes\n", {"made.csv", "note.txt"}),
+        ("yes 1\nno 2\nselect 2\n", {"note.txt"}),
+        ("select\n\n\n\x04", set()),
+        ("\udcff\udcfe\n\n2\n", {"note.txt"}),
     ],
 )
 def test_only_what_is_agreed_to_is_saved(belljar: Command, house: House, answer: str, names: set[str]) -> None:
@@ -271,6 +342,24 @@ def test_only_what_is_agreed_to_is_saved(belljar: Command, house: House, answer:
         person.type(answer)
         assert person.end() == 0, person.seen
     assert set(saved(belljar)) == names
+
+
+def test_a_name_that_a_directory_has_is_asked_for_again(belljar: Command, house: House) -> None:
+    (belljar.directory / "folder").mkdir()
+    (belljar.directory / "link.csv").symlink_to("/etc/passwd")
+    with chatting(belljar, house, MAKES) as person:
+        person.wait_for("Save to project?").type("rename 1 folder\n").wait_for("'folder' is no plain file")
+        person.type("rename 1 link.csv\n").wait_for("'link.csv' is a link")
+        person.type("rename 1 folder/made.csv\nselect 1\n")
+        assert person.end() == 0, person.seen
+    assert (belljar.directory / "folder/made.csv").read_text() == "a,b\n1,2\n"
+
+
+def test_the_end_of_the_input_says_what_it_means(belljar: Command, house: House) -> None:
+    with chatting(belljar, house, MAKES) as person:
+        person.wait_for("Save to project?").type("\x04")
+        assert person.end() == 0
+        assert person.seen.endswith("\nnothing is saved\n")
 
 
 def test_what_would_change_is_shown(belljar: Command, house: House) -> None:
@@ -447,10 +536,49 @@ def test_code_that_fails_ends_with_1(belljar: Command, house: House) -> None:
 @pytest.mark.parametrize(
     ("args", "word"),
     [
+        (["--out", "a.csv"], "--out: 'a.csv' cannot be made: File exists"),
+        (["--out", "a.csv/below"], "--out: 'a.csv/below' cannot be made: Not a directory"),
+        (["--out", "/proc/no/such"], "--out: '/proc/no/such' cannot be made"),
+        (["--out", "x" * 300], "cannot be made: File name too long"),
+        (["--zip", "../out.zip"], "--zip: '../out.zip': it leads out"),
+        (["--zip", "/tmp/out.zip"], "--zip: '/tmp/out.zip': it is not a path below"),
+        (["--zip", ""], "--zip: '': it names no file"),
+        (["--zip", "folder"], "--zip: 'folder' is no plain file"),
+        (["--zip", ".git/config"], "--zip: '.git/config'"),
+        (["--zip", "a.csv", "--yes"], "--zip: 'a.csv' is there already; to overwrite it: --overwrite"),
+        (["--zip", "../out.zip", "--out", "new"], "--zip: '../out.zip': it leads out"),
+    ],
+)
+def test_where_nothing_can_be_saved_the_model_is_not_asked(
+    belljar: Command, modelled: House, scene: Scene, args: list[str], word: str
+) -> None:
+    (belljar.directory / "a.csv").write_text("a")
+    (belljar.directory / "folder").mkdir()
+    scene.play("Never.")
+    ran = belljar("chat", "x", "--url", modelled.base_url, "--model", "sim", *args)
+    assert (ran.returncode, ran.stdout) == (2, ""), ran.stderr
+    assert word in ran.stderr
+    assert (scene.asked, scene.left) == ([], 1)
+
+
+def test_an_out_that_is_not_needed_is_not_made(belljar: Command, house: House) -> None:
+    ran = belljar("chat", "1 + 1", "--url", house.base_url, "--out", "not/there/yet")
+    assert (ran.returncode, (belljar.directory / "not").exists()) == (0, False)
+
+
+@pytest.mark.parametrize(
+    ("args", "word"),
+    [
         (["x", "--file", "missing.csv"], "missing.csv"),
         ([" "], "empty"),
         (["x", "--provider", "nobody"], "nobody"),
         (["x", "--key-file", "missing.key"], "missing.key"),
+        (["x", "--key-file", "."], "--key-file: '.' cannot be read: Is a directory"),
+        (["x", "--url", "localhost:8787/v1"], "--url: 'localhost:8787/v1' is not an address; write http://"),
+        (["x", "--url", "http://[::1/v1"], "--url: 'http://[::1/v1' is not an address"),
+        (["x", "--url", "http://host:none/v1"], "--url: 'http://host:none/v1' is not an address"),
+        (["x", "--memory", "3g"], "--memory: invalid choice: '3g'"),
+        (["x", "--provider", "gemini", "--memory", "4g"], "--memory: gemini has no such choice"),
         (["x", "--yes", "--no-save"], "not allowed"),
         (["x", "--overwrite"], "add --yes"),
         (["x", "--provider", "lm_studio", "--model", "m", "--file", "a.csv"], "Files API"),

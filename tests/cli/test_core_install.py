@@ -141,6 +141,98 @@ def stack() -> set[str]:
 # -- the core alone ---------------------------------------------------------------------------------------------------
 
 
+def test_the_core_is_small(core: Path) -> None:
+    """What `pip install belljar` fetches: at most 21 distributions, and about 36 MB of files."""
+    names = {*needed("belljar"), "belljar"}
+    sizes = {name: sum(map(weight, importlib.metadata.files(name) or ())) for name in names - {"belljar"}}
+    sizes["belljar"] = sum(path.stat().st_size for path in (site(core) / "belljar").rglob("*.*") if is_file(path))
+    told = ", ".join(f"{name} {size / 1e6:.1f}" for name, size in sorted(sizes.items(), key=lambda one: -one[1]))
+    total = sum(sizes.values()) / 1e6
+    print(f"{len(names)} distributions, {total:.1f} MB: {told}")
+    assert len(names) <= 21, told
+    assert 10 < total < 40, told
+    assert not {"cryptography", "cffi", "uv"} & names
+
+
+def weight(file: importlib.metadata.PackagePath) -> int:
+    path = Path(str(file.locate()))
+    return path.stat().st_size if is_file(path) else 0
+
+
+def is_file(path: Path) -> bool:
+    return path.is_file() and path.suffix != ".pyc"
+
+
+LOADED = """
+import atexit, sys
+
+def tell():
+    roots = {name.partition(".")[0] for name in sys.modules} - before - {"belljar"} - sys.stdlib_module_names
+    print("loaded", *sorted(name for name in roots if not name.startswith("_sysconfigdata")), file=sys.stderr)
+
+before = {name.partition(".")[0] for name in sys.modules}
+atexit.register(tell)
+"""
+
+
+@pytest.mark.parametrize(
+    "args", [(), ("run", "-c", "print(6 * 7)"), ("doctor",), ("doctor", "--json"), ("packages",), ("config",)]
+)
+def test_one_library_is_loaded_where_no_server_is_needed(belljar: Command, args: tuple[str, ...]) -> None:
+    start = "import belljar; belljar.__version__" if not args else "from belljar.cli import main; sys.exit(main())"
+    ran = belljar.python(LOADED + start, *args)
+    assert ran.returncode == 0, ran.stderr
+    *_, loaded = ran.stderr.splitlines()
+    assert {*loaded.split()} - {"loaded"} <= {"packaging"}
+    assert loaded.startswith("loaded")
+
+
+@pytest.mark.parametrize("module", ["belljar", "belljar.cli"])
+def test_the_module_is_the_command(belljar: Command, module: str) -> None:
+    code = "import runpy, sys; module = sys.argv.pop(1); runpy.run_module(module, run_name='__main__', alter_sys=True)"
+    ran = belljar.python(code, module, "run", "-c", "6 * 7")
+    assert (ran.returncode, ran.stdout) == (0, "42\n")
+
+
+def test_requirements_without_uv_name_the_extra(belljar: Command) -> None:
+    remedy = (
+        "fetching packages needs uv 0.9 or newer, which is not installed here; run: pip install 'belljar[packages]'"
+    )
+    belljar.environment["PATH"] = str(belljar.directory)  # no uv of this machine's own
+    ran = belljar("run", "--require", "humanize", "-c", "1")
+    assert (ran.returncode, ran.stdout, ran.stderr) == (3, "", f"belljar: error: --require: {remedy}\n")
+    checks = json.loads(belljar("doctor", "--json").stdout)["checks"]
+    [check] = [one for one in checks if one["name"] == "uv"]
+    assert (check["ok"], check["needed"], check["detail"]) == (False, False, f"requirements: {remedy}")
+    code = """if True:
+        from belljar import Sandbox
+        from belljar.errors import BelljarError
+        try:
+            with Sandbox(requirements=["humanize"]):
+                pass
+        except BelljarError as error:
+            print(type(error).__name__, error)
+        with Sandbox() as box:
+            try:
+                box.install(["humanize"])
+            except BelljarError as error:
+                print(type(error).__name__, error)
+            print(box.run("6 * 7").text)
+    """
+    ran = belljar.python(code)
+    assert ran.stdout.splitlines() == [f"BadSettings requirements: {remedy}"] * 2 + ["42"]
+
+
+def test_with_the_extra_uv_is_there(install: Callable[..., Path], tmp_path: Path) -> None:
+    belljar = Command(tmp_path, tmp_path / "cache", installed=install("packages") / "bin/python")
+    belljar.environment |= {"PATH": str(tmp_path), "BELLJAR_OFFLINE": "true"}
+    ran = belljar("run", "--require", "no-such-package-anywhere", "-c", "1")
+    assert ran.returncode == 3
+    assert "--require: no-such-package-anywhere is not available here" in ran.stderr
+    [check] = [one for one in json.loads(belljar("doctor", "--json").stdout)["checks"] if one["name"] == "uv"]
+    assert check["ok"]
+
+
 def test_every_module_is_there_or_says_which_extra_it_wants(belljar: Command) -> None:
     code = """if True:
         import importlib, pathlib, belljar

@@ -111,9 +111,7 @@ def test_the_data_stack_without_a_cache(user: str) -> None:
 def test_requirements_without_a_cache_are_told_why_not(user: str) -> None:
     code, out, err = run(user, "--packages", "none", "--require", "six", "-c", "1", HOME="/dev/null")
     assert (code, out) == (3, "")
-    assert err.startswith(
-        "belljar: error: requirements: the package store /dev/null/.cache/belljar/packages cannot be "
-    )
+    assert err.startswith("belljar: error: --require: the package store /dev/null/.cache/belljar/packages cannot be ")
     assert "BELLJAR_CACHE_DIR" in err
 
 

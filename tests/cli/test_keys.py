@@ -35,6 +35,14 @@ def test_a_key_is_shown_once(belljar: Command, state: Path) -> None:
     assert not [path for path in state.rglob("*") if path.is_file() and key.encode() in path.read_bytes()]
 
 
+def test_a_name_is_answered_with_its_ids(belljar: Command, state: Path) -> None:
+    made = [json.loads(belljar("keys", "add", "alice", "--json").stdout)["id"] for _ in range(2)]
+    ran = belljar("keys", "revoke", "alice")
+    assert ran.returncode == 2
+    assert all(id in ran.stderr for id in made)
+    assert [one["revoked_at"] for one in json.loads(belljar("keys", "list", "--json").stdout)] == [None, None]
+
+
 def test_no_keys(belljar: Command, state: Path) -> None:
     assert belljar("keys", "list").stdout == "There are no keys. To make one: belljar keys add NAME\n"
     assert json.loads(belljar("keys", "list", "--json").stdout) == []

@@ -85,7 +85,7 @@ def test_a_traceback_names_the_script(belljar: Command) -> None:
 def test_a_hint_follows_the_traceback(belljar: Command) -> None:
     ran = belljar("run", "--packages", "none", "-c", "import urllib.request as u; u.urlopen('http://example.com')")
     assert ran.returncode == 1
-    assert ran.stderr.endswith("belljar: There is no network in here; put the data in /mnt/data instead.\n")
+    assert ran.stderr.endswith("belljar: There is no network in here. Bring the data along: --file PATH.\n")
 
 
 def test_standard_input_is_code(belljar: Command) -> None:
@@ -150,7 +150,7 @@ def test_a_terminal_is_not_given_orders(belljar: Command) -> None:
         ("1 / 0", (), 1, "ZeroDivisionError"),
         ("def", (), 1, "SyntaxError"),
         ("import os; os._exit(9)", (), 9, "exit code 9"),
-        ("import time; time.sleep(600)", ("--timeout", "0.5"), 124, "longer than its 0.5 s"),
+        ("import time; time.sleep(600)", ("--timeout", "0.5"), 124, "give it longer: --timeout S."),
         ("import ctypes; ctypes.string_at(0)", (), 139, "segmentation fault"),
     ],
 )
@@ -161,6 +161,21 @@ def test_exit_codes(belljar: Command, code: str, options: tuple[str, ...], statu
     assert bool(said) == bool(ran.stderr)
 
 
+LOADING = """
+import os, signal, sys
+class Pressed:
+    def find_spec(self, name, path=None, target=None):
+        if name == "belljar.cli.doctor":
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Pressed())
+"""
+
+
+def test_ctrl_c_while_it_loads(belljar: Command) -> None:
+    ran = belljar.python(LOADING + "from belljar.cli import main\nsys.exit(main())", "run", "-c", "1")
+    assert (ran.returncode, ran.stdout, ran.stderr) == (130, "", "belljar: interrupted\n")
+
+
 def test_too_much_memory(belljar: Command) -> None:
     code = "x = [bytes(1 << 20) * 2 for _ in range(4000)]"
     ran = belljar("run", "--packages", "none", "--memory", "128m", "-c", code)
@@ -168,13 +183,17 @@ def test_too_much_memory(belljar: Command) -> None:
         assert "MemoryError\nbelljar: The memory limit of 128 MiB was reached" in ran.stderr
     else:
         assert (ran.returncode, "128 MiB of memory" in ran.stderr) == (137, True)
+    assert ran.stderr.endswith("Work on smaller pieces, or give it more: --memory SIZE.\n")
 
 
 @pytest.mark.parametrize(
     ("args", "said"),
     [
         (("-c", "1", "--memory", "lots"), "memory: 'lots' is not a size"),
-        (("-c", "1", "--memory", "1k"), "memory: '1k' is too little; 64m is the least"),
+        (("-c", "1", "--require", "../x"), "--require: '../x' is not a plain name"),
+        (("-c", "1", "--cpus", "0"), "--cpus: 0.0 is not a positive number"),
+        (("-c", "1", "--disk", "x"), "--disk: 'x' is not a size"),
+        (("-c", "1", "--memory", "1k"), "--memory: '1k' is too little; 64m is the least"),
         (("-c", "1", "--timeout", "-3"), "timeout: '-3' is not a number of seconds above 0, or none"),
         (("-c", "1", "--cpus", "0"), "cpus: 0.0 is not a positive number"),
         (("-c", "1", "--file", "nowhere.csv"), "'nowhere.csv': there is no such file"),
@@ -183,7 +202,6 @@ def test_too_much_memory(belljar: Command) -> None:
         (("-c", "1", "--file", "here", "--file", "there/here"), "would both be 'here'"),
         (("-c", "1", "--out", "here"), "--out: 'here' cannot be made"),
         (("-c", "1", "--overwrite"), "--overwrite: there is no directory to overwrite in; name it: --out DIR"),
-        (("-c", "1", "--require", "../x"), "requirements"),
         (("nowhere.py",), "'nowhere.py': there is no such file"),
         (("here",), "script: here is not Python source"),
         (("here", "-c", "1"), "give a script or -c CODE, not both"),
@@ -399,7 +417,8 @@ def test_json_has_a_line_for_each_output(belljar: Command) -> None:
     [result] = [one for one in told if one["output"] == "result"]
     assert result == {"output": "result", "data": {"text/plain": "2"}, "base64": []}
     assert told[-1].keys() == {
-        "output", "status", "text", "hint", "reason", "error", "code", "kept", "seconds", "exit_code",
+        "output", "status", "text", "hint", "reason", "error", "code", "kept", "seconds", "limit", "remedy",
+        "exit_code",
     }  # fmt: skip
     assert (told[-1]["output"], told[-1]["status"], told[-1]["exit_code"]) == ("exit", "ok", 0)
 

@@ -45,7 +45,8 @@ def asking(code: str, **further: object) -> bytes:
 def test_it_serves_and_leaves_nothing_behind(belljar: Command) -> None:
     with belljar.serve() as served:
         assert served.told.keys() == {
-            "url", "page", "models", "isolation", "packages", "keys", "state_dir", "version", "pid",
+            "url", "page", "models", "troubles", "nobody_at", "isolation", "packages", "keys", "state_dir", "version",
+            "pid",
         }  # fmt: skip
         assert served.told["url"].startswith("http://127.0.0.1:")
         assert served.told["page"] == f"{served.url}/"
@@ -86,7 +87,8 @@ def test_the_banner(belljar: Command) -> None:
     assert rows["API"].startswith("http://127.0.0.1:")
     assert rows["API"].endswith("/v1")
     assert rows["models"] == "belljar: belljar"
-    assert rows["silent:"] == "no list yet"
+    assert rows["silent"].startswith("at http://127.0.0.1:")
+    assert rows["silent"].endswith("cannot be reached: connection refused; is it running, and is base_url right?")
     assert rows["isolation"].startswith("full")
     assert rows["keys"] == "none needed on this machine"
     assert rows["data"] == str(state)

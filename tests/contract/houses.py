@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from belljar.gateway.containers import Containers, Lease, Policy
+from belljar.gateway.containers import Containers, Policy, Use
 from belljar.gateway.interpreter import Interpreter, Ran
 from belljar.gateway.store.base import Blob, ContainerFileRecord, ContainerRecord, FileRecord, Page
 from belljar.gateway.store.directory import DirectoryBlobs
@@ -88,9 +88,9 @@ class House:
         return await self.containers.put_file(container, name, await self.blob(data))
 
     async def run(self, container: ContainerRecord, code: str) -> Run:
-        """One lease, one cell, its files taken."""
-        async with self.containers.lease(container) as lease:
-            return await run_in(lease, code)
+        """One use, one cell, its files taken."""
+        async with self.containers.use(container) as use:
+            return await run_in(use, code)
 
     async def value(self, container: ContainerRecord, code: str) -> object:
         run = await self.run(container, code)
@@ -111,9 +111,9 @@ class House:
         return last
 
 
-async def run_in(lease: Lease, code: str, timeout: float | None = None) -> Run:
-    run = fold([output async for output in lease.run(Cell(code, timeout))])
-    await lease.collect(run.files)
+async def run_in(use: Use, code: str, timeout: float | None = None) -> Run:
+    run = fold([output async for output in use.run(Cell(code, timeout))])
+    await use.collect(run.files)
     return run
 
 

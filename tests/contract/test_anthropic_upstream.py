@@ -17,7 +17,7 @@ RECORDINGS = Path(__file__).parents[1] / "recordings" / "anthropic"
 MODEL = "claude-sonnet-5"
 KEY = "sk-ant-0123456789"
 CHART = bytes(range(256)) * 40
-PROVIDER = {"executor": "provider"}
+PROVIDER = {"belljar": {"executor": "provider"}}
 
 
 @pytest.fixture(scope="module")
@@ -170,8 +170,8 @@ def test_a_key_that_is_refused(client: OpenAI, scene: Scene) -> None:
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_file_that_the_vendors_code_made_is_ours(client: OpenAI, scene: Scene, stream: bool) -> None:
     scene.play([ran("file_011chart")], ["Again."])
-    response = asked(client, stream, metadata=PROVIDER)
-    assert scene.asked[0].json["tools"] == [{"type": "code_execution_20260120", "name": "code_execution"}]
+    response = asked(client, stream, extra_body=PROVIDER)
+    assert scene.asked[0].json["tools"] == [{"type": "code_execution_20260521", "name": "code_execution"}]
     first, second = of_type(response, "code_interpreter_call")
     assert second.code.startswith("sum=0; for n in")
     assert second.outputs[0].logs == "Sum: 650\n"
@@ -184,7 +184,7 @@ def test_a_file_that_the_vendors_code_made_is_ours(client: OpenAI, scene: Scene,
     (file,) = client.containers.files.list(citation.container_id)
     assert (file.path, file.source) == ("/mnt/data/chart.png", "assistant")
 
-    then = asked(client, stream, metadata=PROVIDER, previous_response_id=response.id, input="Again?")
+    then = asked(client, stream, extra_body=PROVIDER, previous_response_id=response.id, input="Again?")
     assert then.output_text == "Again."
     blocks = scene.asked[-1].json["messages"][1]["content"]
     kinds = ["server_tool_use", "bash_code_execution_tool_result"]
@@ -196,7 +196,7 @@ def test_code_of_ours_goes_on_with_the_vendors_files(client: OpenAI, scene: Scen
     scene.play(
         [ran("file_011chart")], [call("code_interpreter", code="import os; os.path.getsize('chart.png')")], ["Ok."]
     )
-    first = asked(client, False, metadata=PROVIDER)
+    first = asked(client, False, extra_body=PROVIDER)
     then = asked(client, False, previous_response_id=first.id, input="How large?")
     (cell,) = of_type(then, "code_interpreter_call")
     assert cell.outputs[0].logs.strip() == str(len(CHART))
@@ -204,7 +204,7 @@ def test_code_of_ours_goes_on_with_the_vendors_files(client: OpenAI, scene: Scen
 
 def test_a_file_that_is_lost_is_told(client: OpenAI, scene: Scene) -> None:
     scene.play([ran("file_gone")])
-    response = asked(client, True, metadata=PROVIDER)
+    response = asked(client, True, extra_body=PROVIDER)
     _, second = of_type(response, "code_interpreter_call")
     assert second.outputs[0].logs == "Sum: 650\n"
     assert second.outputs[1].logs.startswith("[The file file_gone could not be kept: lab: there is no such path")
@@ -214,7 +214,7 @@ def test_a_file_that_is_lost_is_told(client: OpenAI, scene: Scene) -> None:
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_turn_that_the_vendor_paused(client: OpenAI, scene: Scene, stream: bool) -> None:
     scene.play([ran(pause=True)], [" That is all."])
-    response = asked(client, stream, metadata=PROVIDER)
+    response = asked(client, stream, extra_body=PROVIDER)
     assert [item.type for item in response.output] == ["code_interpreter_call", "code_interpreter_call", "message"]
     text = response.output_text
     assert text.startswith("The sum of the squares")

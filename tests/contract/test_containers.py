@@ -97,13 +97,13 @@ async def test_variables_stay_from_lease_to_lease(source: SandboxSource, place: 
     async with opened(source, place) as house:
         container = await house.container()
         assert house.source.made == 0  # the first cell makes it
-        async with house.containers.lease(container) as lease:
-            assert not lease.healed
-            await run_in(lease, "x = 41")
-            assert (await run_in(lease, "x + 1")).text == "42"
-        async with house.containers.lease(container) as lease:
-            assert not lease.healed
-            assert (await run_in(lease, "x + 2")).text == "43"
+        async with house.containers.use(container) as use:
+            assert not use.healed
+            await run_in(use, "x = 41")
+            assert (await run_in(use, "x + 1")).text == "42"
+        async with house.containers.use(container) as use:
+            assert not use.healed
+            assert (await run_in(use, "x + 2")).text == "43"
         assert house.source.made == 1
         assert (await house.containers.get(container.id, OWNER)).cells == 3
 
@@ -140,25 +140,25 @@ async def test_a_lost_sandbox_heals(source: SandboxSource, place: Path, how: str
 
 
 async def check_healed(house: House, container: ContainerRecord, content: dict[str, bytes]) -> None:
-    async with house.containers.lease(container) as lease:
-        assert lease.healed
-        assert (await run_in(lease, "'x' in globals()")).text == "False"
+    async with house.containers.use(container) as use:
+        assert use.healed
+        assert (await run_in(use, "'x' in globals()")).text == "False"
         for name, data in (content | {"given.csv": b"a,b\n"}).items():
-            assert (await run_in(lease, f"open({name!r}, 'rb').read() == {data!r}")).text == "True"
-    async with house.containers.lease(container) as lease:
-        assert not lease.healed
-        assert (await run_in(lease, "2")).text == "2"
+            assert (await run_in(use, f"open({name!r}, 'rb').read() == {data!r}")).text == "True"
+    async with house.containers.use(container) as use:
+        assert not use.healed
+        assert (await run_in(use, "2")).text == "2"
     assert await house.files(container) == content | {"given.csv": b"a,b\n"}
 
 
 async def test_a_container_that_ran_nothing_has_nothing_to_heal(source: SandboxSource, place: Path) -> None:
     async with opened(source, place) as house:
         container = await house.container()
-        async with house.containers.lease(container):
+        async with house.containers.use(container):
             pass
         await kill(house.source.alive[0])
-        async with house.containers.lease(container) as lease:
-            assert not lease.healed
+        async with house.containers.use(container) as use:
+            assert not use.healed
 
 
 @only_local
@@ -171,9 +171,9 @@ async def test_dying_in_a_cell_is_told_and_what_it_had_written_is_kept(source: S
         run = await cell
         assert (run.exit.status, run.exit.reason) == ("killed", "lost")
         assert await house.files(container) == {"half": b"work", "begun": b""}
-        async with house.containers.lease(container) as lease:
-            assert lease.healed
-            assert (await run_in(lease, "open('half').read()")).text == "'work'"
+        async with house.containers.use(container) as use:
+            assert use.healed
+            assert (await run_in(use, "open('half').read()")).text == "'work'"
 
 
 async def test_a_lost_interpreter_is_not_a_lost_sandbox(source: SandboxSource, place: Path) -> None:
@@ -181,9 +181,9 @@ async def test_a_lost_interpreter_is_not_a_lost_sandbox(source: SandboxSource, p
         container = await house.container()
         run = await house.run(container, "open('x', 'w').write('1')\nimport os\nos._exit(3)")
         assert run.exit.reason == "exited"
-        async with house.containers.lease(container) as lease:
-            assert not lease.healed  # the exit has said so
-            assert (await run_in(lease, "open('x').read()")).text == "'1'"
+        async with house.containers.use(container) as use:
+            assert not use.healed  # the exit has said so
+            assert (await run_in(use, "open('x').read()")).text == "'1'"
         assert house.source.made == 1
 
 
@@ -236,9 +236,9 @@ async def test_idle_containers_expire_and_come_back_by_auto(source: SandboxSourc
         assert [one.id for one in await house.containers.list(OWNER, ALL)] == [container.id]
         healed = await house.containers.auto(OWNER, ["cntr_unknown", container.id])
         assert (healed.id, house.containers.status(healed)) == (container.id, "running")
-        async with house.containers.lease(healed) as lease:
-            assert lease.healed
-            assert (await run_in(lease, "open('kept').read(), 'x' in globals()")).text == "('1', False)"
+        async with house.containers.use(healed) as use:
+            assert use.healed
+            assert (await run_in(use, "open('kept').read(), 'x' in globals()")).text == "('1', False)"
         assert (await house.containers.named(container.id, OWNER)).id == container.id
 
 
@@ -323,9 +323,9 @@ async def test_auto_gives_a_container_more_memory_when_asked(source: SandboxSour
         assert (same.id, same.memory) == (container.id, "1g")
         more = await house.containers.auto(OWNER, [container.id], memory="4g")
         assert (more.id, more.memory) == (container.id, "4g")
-        async with house.containers.lease(more) as lease:
-            assert lease.healed
-            assert (await run_in(lease, "open('kept').read()")).text == "'1'"
+        async with house.containers.use(more) as use:
+            assert use.healed
+            assert (await run_in(use, "open('kept').read()")).text == "'1'"
         [sandbox] = house.source.alive
         assert isinstance(sandbox, LocalSandbox | RemoteSandbox)
         limits = sandbox._box.limits if isinstance(sandbox, LocalSandbox) else sandbox._limits
@@ -398,7 +398,7 @@ async def test_deleting_takes_the_sandbox_and_the_files(source: SandboxSource, p
         with pytest.raises(NotFound):
             await house.containers.get(container.id, OWNER)
         with pytest.raises(NotFound):
-            async with house.containers.lease(container):
+            async with house.containers.use(container):
                 pass
         with pytest.raises(NotFound):
             await house.put(container, "x", b"")
@@ -460,16 +460,16 @@ async def test_a_running_cell_that_is_cancelled_stops_and_keeps_its_state(source
         with pytest.raises(asyncio.CancelledError):
             await cell
         assert await house.files(container) == {"partial": b"!", "begun": b""}
-        async with house.containers.lease(container) as lease:
-            assert not lease.healed
-            assert (await run_in(lease, "x")).text == "2"
+        async with house.containers.use(container) as use:
+            assert not use.healed
+            assert (await run_in(use, "x")).text == "2"
 
 
 async def test_a_cell_that_is_left_stops_with_the_lease(source: SandboxSource, place: Path) -> None:
     async with opened(source, place) as house:
         container = await house.container()
-        async with house.containers.lease(container) as lease:
-            outputs = lease.run(Cell("x = 1\nopen('made', 'w').write('!')\nprint('up', flush=True)\nwhile True: pass"))
+        async with house.containers.use(container) as use:
+            outputs = use.run(Cell("x = 1\nopen('made', 'w').write('!')\nprint('up', flush=True)\nwhile True: pass"))
             assert await anext(outputs) is not None
         async with asyncio.timeout(PATIENCE):
             assert await house.value(container, "x") == 1
@@ -503,9 +503,9 @@ async def test_calls_that_are_kept_apart_run_at_once_and_share_only_files(source
         assert [(await task).text for task in tasks] == ["False", "False"]
         assert house.source.alive == []
         assert await house.files(container) == {"given": b"data", "made-0": b"data", "made-1": b"data", "begun": b""}
-        async with house.containers.lease(container) as lease:
-            assert not lease.healed
-            run = await run_in(lease, "import os; os.remove('given'); 'x' in globals(), sorted(os.listdir())")
+        async with house.containers.use(container) as use:
+            assert not use.healed
+            run = await run_in(use, "import os; os.remove('given'); 'x' in globals(), sorted(os.listdir())")
         assert run.text == "(False, ['begun', 'made-0', 'made-1'])"
         assert sorted(await house.files(container)) == ["begun", "made-0", "made-1"]
 
@@ -523,9 +523,9 @@ async def test_the_least_recently_used_makes_room(home: Path, place: Path) -> No
         await house.run(third, "x = 3")
         assert len(house.source.alive) == 2
         assert await house.value(first, "x") == 2  # it was the second that went
-        async with house.containers.lease(second) as lease:
-            assert lease.healed
-            assert (await run_in(lease, "open('x').read()")).text == "'1'"
+        async with house.containers.use(second) as use:
+            assert use.healed
+            assert (await run_in(use, "open('x').read()")).text == "'1'"
 
 
 async def test_others_make_room_only_after_a_while_and_never_while_busy(home: Path, place: Path) -> None:
@@ -554,7 +554,7 @@ async def test_an_owner_has_so_many_sandboxes(source: SandboxSource, place: Path
             await house.run(container, f"x = {n}")
         assert len(house.source.alive) == 2
         assert await house.value(containers[2], "x") == 2
-        async with house.containers.lease(containers[1]), house.containers.lease(containers[2]):
+        async with house.containers.use(containers[1]), house.containers.use(containers[2]):
             with pytest.raises(OverQuota, match="all 2 sandboxes that one key may have are busy"):
                 await house.run(containers[0], "1")
             other = await house.container("key_other")
@@ -589,8 +589,8 @@ async def test_names_and_types_are_kept(source: SandboxSource, place: Path) -> N
         container = await house.container()
         names = ["報告 1.xlsx", "報告 2.xlsx", "with space.csv", "new\nline", "deep/er/est.png", ".hidden"]
         code = "import os\nos.makedirs('deep/er')\n" + "".join(f"open({n!r}, 'w').write({n!r})\n" for n in names)
-        async with house.containers.lease(container) as lease:
-            run = await run_in(lease, code)
+        async with house.containers.use(container) as use:
+            run = await run_in(use, code)
             assert run.ok
         assert await house.files(container) == {name: name.encode() for name in names}
         types = {file.path: file.type for file in await house.containers.list_files(container, ALL)}
@@ -601,14 +601,14 @@ async def test_names_and_types_are_kept(source: SandboxSource, place: Path) -> N
 async def test_what_cannot_be_kept_is_told(source: SandboxSource, place: Path) -> None:
     async with opened(source, place, Policy(max_files=3, largest_file=100, max_bytes=150)) as house:
         container = await house.container()
-        async with house.containers.lease(container) as lease:
+        async with house.containers.use(container) as use:
             code = (
                 "import os, time\ndef put(name, size):\n    open(name, 'wb').write(b'x' * size); time.sleep(0.002)\n"
                 "put('a', 90); put('large', 101); put(b'\\xff', 1); put('too much', 70); put('b', 60); put('c', 0)\n"
                 "put('one more', 0); os.symlink('/etc/passwd', 'link')"
             )
-            await run_in(lease, code)
-            left = {one.path: one.why for one in lease.left_out}
+            await run_in(use, code)
+            left = {one.path: one.why for one in use.left_out}
         assert await house.files(container) == {"a": b"x" * 90, "b": b"x" * 60, "c": b""}
         assert left == {
             "large": "one file may have 100 bytes",
@@ -621,10 +621,10 @@ async def test_what_cannot_be_kept_is_told(source: SandboxSource, place: Path) -
 async def test_taking_files_ends_in_time(source: SandboxSource, place: Path) -> None:
     async with opened(source, place, Policy(collect_timeout=0)) as house:
         container = await house.container()
-        async with house.containers.lease(container) as lease:
-            await run_in(lease, "open('a', 'w'); open('b', 'w')")
-            assert {one.path for one in lease.left_out} == {"a", "b"}
-            assert lease.left_out[0].why == "keeping the others took 0 s"
+        async with house.containers.use(container) as use:
+            await run_in(use, "open('a', 'w'); open('b', 'w')")
+            assert {one.path for one in use.left_out} == {"a", "b"}
+            assert use.left_out[0].why == "keeping the others took 0 s"
 
 
 async def test_many_files_and_a_large_one(source: SandboxSource, place: Path) -> None:
@@ -896,26 +896,26 @@ async def test_required_packages_stay_with_the_container(source: SandboxSource, 
     wheel(home / "wheels", "faithful", "answer = 42\n")
     async with opened(source, place) as house:
         container = await house.container()
-        async with house.containers.lease(container) as lease:
-            await run_in(lease, "x = 1")
-            await lease.require(["faithful"])
-            assert (await run_in(lease, "import faithful; faithful.answer + x")).text == "43"
+        async with house.containers.use(container) as use:
+            await run_in(use, "x = 1")
+            await use.require(["faithful"])
+            assert (await run_in(use, "import faithful; faithful.answer + x")).text == "43"
             with pytest.raises(InvalidRequest, match="is part of Python"):
-                await lease.require(["json"])
-            await lease.require(["faithful"])
+                await use.require(["json"])
+            await use.require(["faithful"])
         fresh = await house.containers.get(container.id, OWNER)
         assert (fresh.requirements, fresh.cells) == (("faithful",), 2)
         await kill(house.source.alive[0])
-        async with house.containers.lease(container) as lease:
-            assert lease.healed
-            assert (await run_in(lease, "import faithful; faithful.answer")).text == "42"
-            await lease.require(["faithful>=1"])
+        async with house.containers.use(container) as use:
+            assert use.healed
+            assert (await run_in(use, "import faithful; faithful.answer")).text == "42"
+            await use.require(["faithful>=1"])
         assert (await house.containers.get(container.id, OWNER)).requirements == ("faithful>=1",)
 
 
 async def test_an_exit_is_the_last_output(source: SandboxSource, place: Path) -> None:
-    async with opened(source, place) as house, house.containers.lease(await house.container()) as lease:
-        outputs = [output async for output in lease.run(Cell("print(1)"))]
+    async with opened(source, place) as house, house.containers.use(await house.container()) as use:
+        outputs = [output async for output in use.run(Cell("print(1)"))]
         assert isinstance(outputs[-1], Exit)
 
 

@@ -91,6 +91,29 @@ def test_a_leading_slash_is_the_same_place(files: Filesystem) -> None:
     assert files.stat("/d/a").path == "d/a"
 
 
+def test_the_root_s_own_name_may_stand_before_a_path(files: Filesystem) -> None:
+    root = files.root.rstrip("/")
+    files.write(f"{root}/d/a.txt", b"one\n")
+    assert files.read("d/a.txt") == files.read(f"{root}/d/a.txt") == b"one\n"
+    assert files.stat(f"{root}/d").path == "d"
+    assert files.list_dir(root or "/") == ["d"]
+    assert files.read_lines(f"{root}/d/a.txt").path == "d/a.txt"
+    assert files.glob(f"{root}/d/*.txt") == files.glob(f"{root}/**/*.txt", path=f"{root}/d") == ["d/a.txt"]
+    assert files.glob(f"{root}/*.txt") == []
+    assert [match.path for match in files.grep("one", path=f"{root}/d/a.txt")] == ["d/a.txt"]
+    with pytest.raises(WorkspaceSecurityError):
+        files.read(f"{root}/../a.txt")
+    files.delete(f"{root}/d", recursive=True)
+    assert not files.exists("d")
+
+
+def test_only_an_absolute_path_has_the_root_s_name(files: Filesystem) -> None:
+    inside = f"{files.root.strip('/')}/a".lstrip("/")
+    files.write(inside, b"1")
+    assert files.read(inside) == b"1"
+    assert files.stat(inside).path == inside
+
+
 @given(text=st.text())
 def test_text_comes_back_as_it_went(text: str) -> None:
     files = InMemoryFilesystem()

@@ -168,7 +168,7 @@ def test_recorded_calls_of_the_callers_functions(client: OpenAI, scene: Scene) -
 def test_code_that_gemini_ran_itself(client: OpenAI, scene: Scene) -> None:
     (exchange,) = yaml.safe_load((RECORDINGS / "test_code_execution_stream.yaml").read_text())["interactions"]
     scene.play(Reply(body=exchange["response"]["body"]["string"].encode()))
-    response = ask(client, metadata={"executor": "provider"})
+    response = ask(client, extra_body={"belljar": {"executor": "provider"}})
     assert scene.asked[0].json["tools"] == [{"codeExecution": {}}]
     (cell,) = cells(response)
     assert (cell.status, logs(cell)) == ("completed", "-428330955.97745\n")
@@ -201,7 +201,7 @@ def test_what_its_code_made_is_a_file_of_ours(client: OpenAI, scene: Scene) -> N
         {"text": "Here it is."},
     ]
     scene.play(Reply(body=frame(*said, reason="STOP")))
-    response = ask(client, metadata={"executor": "provider"})
+    response = ask(client, extra_body={"belljar": {"executor": "provider"}})
     (cell,) = cells(response)
     message = response.output[-1]
     assert message.type == "message"

@@ -278,7 +278,7 @@ def test_a_vendor_that_takes_no_files(client: OpenAI, scene: Scene) -> None:
     error = caught.value
     assert (error.param, error.code) == ("input[0].content[1].file_data", "unsupported_value")
     assert "'data.csv' has 20 bytes, and anthropic, which is to run the code, did not take it" in error.message
-    assert '"metadata": {"executor": "belljar"}' in error.message
+    assert '"belljar": {"executor": "belljar"}' in error.message
 
 
 def test_more_than_fits_a_request(client: OpenAI, scene: Scene) -> None:

@@ -260,9 +260,9 @@ async def test_a_timeout_keeps_the_variables_where_it_can(box: Box) -> None:
     assert run.stdout == "before\n"
     assert run.exit == Exit(
         "timed_out",
-        "Stopped: the cell ran longer than its 0.3 s. The variables are kept. "
-        "Do less in one cell, or ask for a longer timeout.",
+        "Stopped: the cell ran longer than its 0.3 s. The variables are kept.",
         seconds=run.exit.seconds,
+        limit="time",
     )
     assert 0.3 <= run.exit.seconds < PATIENCE
     await still_usable(box, variables=True)

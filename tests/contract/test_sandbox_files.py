@@ -45,6 +45,16 @@ NAMES = [
 ]
 
 
+@pytest.mark.parametrize(("head", "runs"), [(b"#!/bin/sh\n", True), (b"", False)], ids=["program", "text"])
+async def test_a_program_may_be_run(box: Box, head: bytes, runs: bool) -> None:
+    await box.files.write("whole", head + b"echo ran\n")
+    await box.files.write("bin/pieces", iter([head, b"echo ran\n"]))
+    for name in ("whole", "bin/pieces"):
+        assert (await box.run(f"import os\nos.access({name!r}, os.X_OK)")).text == str(runs)
+    if runs:
+        assert (await box.run("import subprocess\nsubprocess.check_output(['./whole'])")).text == "b'ran\\n'"
+
+
 def changes(run: Run) -> list[tuple[str, int, str]]:
     return sorted((file.name, file.size, file.change) for file in run.files)
 

@@ -107,14 +107,14 @@ def test_its_sealed_reasoning_goes_back_along_a_chain(client: OpenAI, scene: Sce
 
 def test_code_that_xai_ran_itself(client: OpenAI, scene: Scene) -> None:
     scene.play(Reply(body=(RECORDINGS / "xai-code-execution-tool.1.json").read_bytes()), "Fine.")
-    response = ask(client, metadata={"executor": "provider"})
+    response = ask(client, extra_body={"belljar": {"executor": "provider"}})
     assert scene.asked[0].json["tools"] == [{"type": "code_interpreter"}]
     (cell,) = cells(response)
     assert cell.status == "completed"
     assert cell.code is not None
     assert cell.code.startswith("def fibonacci")
     assert response.output_text == "55"
-    ask(client, metadata={"executor": "provider"}, previous_response_id=response.id)
+    ask(client, extra_body={"belljar": {"executor": "provider"}}, previous_response_id=response.id)
     again = scene.asked[-1].json["input"][1]
     assert (again["type"], again["name"]) == ("code_interpreter_call", "code_execution")
     assert json.loads(again["arguments"])["code"] == cell.code

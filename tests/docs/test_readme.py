@@ -1,7 +1,8 @@
 """Every python and bash block of the README and the docs runs as it stands, as a user would run it.
 
 A block that cannot run says why in a comment before it: `<!-- not run: needs a key -->`. A block that calls the
-gateway or a sandbox server at its usual address calls one that was started for it.
+gateway or a sandbox server at its usual address calls one that was started for it. Those for programs of others are run
+in `tests/gateway/test_recipes.py`.
 """
 
 import json
@@ -14,25 +15,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from tests.helpers.pages import blocks
 from tests.helpers.programs import needed
 
-ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 ADDRESSES = {"http://127.0.0.1:8787": "gateway", "http://127.0.0.1:8080": "sandbox_server"}
-BLOCK = re.compile(
-    r"(?P<skip><!-- not run: [^\n]+ -->\n+)?^```(?P<language>python|bash)\n(?P<code>.*?)^```$", re.M | re.S
-)
-
-
-def blocks(page: Path) -> Iterator[tuple[str, str, str]]:
-    text = page.read_text()
-    for block in BLOCK.finditer(text):
-        if not block["skip"]:
-            line = text.count("\n", 0, block.start("code")) + 1
-            yield f"{page.relative_to(ROOT)}:{line}", block["language"], block["code"]
-
-
-BLOCKS = [pytest.param(language, code, id=name) for page in PAGES for name, language, code in blocks(page)]
+BLOCKS = [
+    pytest.param(block.language, block.code, id=block.name) for block in blocks() if block.runs and not block.clients
+]
 
 
 @pytest.fixture(scope="module")

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from belljar.cli import main
+from belljar.gateway.chat_completions.answers import Chunks
 from belljar.gateway.engine import background
 from belljar.gateway.engine.emitter import Emitter
 from belljar.gateway.interpreter import Interpreter
-from belljar.gateway.server import completions, responses, socket
+from belljar.gateway.server import responses, socket
 from belljar.gateway.store.sqlite import SqliteRecords
 from belljar.wire.events import TextDelta
 
@@ -53,7 +54,7 @@ breaking(Emitter, "complete", "end")
 breaking(responses, "frames", "encoder", when=says)
 breaking(background, "sse", "encoder", when=says)
 breaking(socket, "encode", "encoder", when=says)
-breaking(completions.Chunks, "feed", "encoder", when=says)
+breaking(Chunks, "frames", "encoder", when=says)
 
 if __name__ == "__main__":
     raise SystemExit(main())

@@ -12,8 +12,12 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Self, cast
 
+from tests.helpers import guarded
+from tests.helpers.guarded import BLOCKED
+
 from belljar.testing import LoopbackUpstream, Received, Reply, ReplyStep
 
+GUARDED = Path(guarded.__file__)
 CODE: list[dict[str, Any]] = [{"type": "code_interpreter", "container": {"type": "auto"}}]
 OUTPUTS = ["code_interpreter_call.outputs"]
 
@@ -55,7 +59,7 @@ class House:
         self, state: Path, *flags: str, environment: dict[str, str] | None = None, discover: bool = False
     ) -> None:
         self._command = [
-            sys.executable, "-m", "belljar.cli", "serve", "--json", "--port", "0", "--state-dir", str(state),
+            sys.executable, str(GUARDED), "serve", "--json", "--port", "0", "--state-dir", str(state),
             "--log-level", "warning", *([] if discover else ["--no-discover"]), *flags,
         ]  # fmt: skip
         self.environment = {**os.environ, **(environment or {})}
@@ -110,3 +114,4 @@ class House:
             self.process.communicate(timeout=60)
         finally:
             self.process.kill()
+        assert BLOCKED not in (log := self.log.read_text(errors="replace")), log

@@ -14,7 +14,8 @@ from pydantic import BaseModel, ValidationError
 
 DATA = Path(__file__).parents[1] / "data"
 OURS = "belljar:code_interpreter_call.output.delta"
-"""The only event of ours that OpenAI does not know."""
+FAILED = "response.code_interpreter_call.failed"
+"""The only events of ours that OpenAI does not know."""
 UNKNOWN_TO_THE_SDK = frozenset(
     {
         "Response.store",  # on the real wire
@@ -22,7 +23,8 @@ UNKNOWN_TO_THE_SDK = frozenset(
         "Response.frequency_penalty",
         "ResponseFunctionCallArgumentsDoneEvent.name",  # openai 2.x and the description require it
         "ResponseCustomToolCall.status",  # in the description, of items that have an id
-        "ResponseCodeInterpreterToolCall.belljar",  # our own
+        "Response.belljar",  # our own
+        "ResponseCodeInterpreterToolCall.belljar",
     }
 )
 

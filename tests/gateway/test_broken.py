@@ -34,7 +34,7 @@ def faulty(_scene: Scene, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     broken = state.with_name("broken")
     put(broken, "")
     house = House(state, "--upstream", f"loop={_scene.server.base_url}", environment={"BROKEN": str(broken)})
-    house._command[1:3] = [str(Path(__file__).with_name("faulty.py"))]
+    house._command[1:2] = [str(Path(__file__).with_name("faulty.py"))]
     with house:
         yield house
 

@@ -12,9 +12,16 @@ import openai
 import pytest
 from openai import OpenAI
 from tests.gateway.houses import CODE, House, Scene
+from tests.gateway.wiretap import Wire
+
+from belljar.testing import Reply, call
 
 GOOD: dict[str, Any] = {"model": "belljar", "input": "hi"}
 CALL = {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}
+PNG = (
+    "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5Er"
+    "kJggg=="
+)
 RESULT = {"type": "function_call_output", "call_id": "nobody", "output": "x"}
 
 BAD: list[tuple[dict[str, Any], str | None, str | None, str]] = [
@@ -46,7 +53,12 @@ BAD: list[tuple[dict[str, Any], str | None, str | None, str]] = [
         "'1g', '4g', '16g', and '64g'",
     ),
     ({**GOOD, "tools": [{"type": "teleport"}]}, "tools[0].type", "invalid_value", "teleport"),
-    ({**GOOD, "tools": [{"type": "web_search"}]}, "tools[0].type", "unsupported_value", "web_search"),
+    (
+        {**GOOD, "tools": [{"type": "web_search"}], "tool_choice": "required"},
+        "tools[0].type",
+        "unsupported_value",
+        "web_search",
+    ),
     ({**GOOD, "tools": CODE * 2}, "tools[1]", "invalid_value", "one"),
     ({**GOOD, "tool_choice": {"type": "web_search"}}, "tool_choice", None, "web_search"),
     ({**GOOD, "previous_response_id": "resp_x"}, "previous_response_id", "previous_response_not_found", "resp_x"),
@@ -191,3 +203,49 @@ def test_an_upload_beyond_the_limit_is_refused_before_it_is_sent(house: House) -
             answer += connection.recv(65536) or b"}}"
     assert answer.startswith(b"HTTP/1.1 413")
     assert set(json.loads(answer.partition(b"\r\n\r\n")[2])["error"]) == {"message", "type", "param", "code"}
+
+
+LONG = {"message": "the request exceeds the available context size", "code": 400, "type": "exceed_context_size_error"}
+"""As llama.cpp says it."""
+WORDS = ["exceeds the context window", "context_length_exceeded", "maximum context length"]
+"""What clients look for who do not look at the code: LangChain, LiteLLM, CrewAI."""
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_conversation_that_does_not_fit_is_told_before_the_stream(client: OpenAI, scene: Scene, stream: bool) -> None:
+    scene.play(Reply(status=400, body=json.dumps({"error": LONG}).encode()))
+    with pytest.raises(openai.BadRequestError) as caught:
+        client.responses.create(model="sim", input="go", stream=stream)
+    assert (caught.value.code, caught.value.param) == ("context_length_exceeded", "input")
+    assert all(word in str(caught.value) for word in WORDS)
+
+
+def test_a_conversation_that_grows_too_long_fails_with_the_code_that_clients_look_for(
+    house: House, scene: Scene
+) -> None:
+    scene.play([call("code_interpreter", code="1")], Reply(status=400, body=json.dumps({"error": LONG}).encode()))
+    *_, error, failed = Wire(house.base_url).stream({"model": "sim", "input": "go", "tools": CODE})
+    assert (error["type"], error["error"]["code"]) == ("error", "context_length_exceeded")
+    assert failed["type"] == "response.failed"
+    assert failed["response"]["error"]["code"] == "context_length_exceeded"
+    assert all(word in failed["response"]["error"]["message"] for word in WORDS)
+
+
+def test_a_model_without_eyes_is_no_fault_of_the_server(client: OpenAI, scene: Scene) -> None:
+    words = "image input is not supported - hint: if this is unexpected, you may need to provide the mmproj"
+    no = Reply(status=500, body=json.dumps({"error": {"code": 500, "message": words, "type": "server_error"}}).encode())
+    scene.play(no, no, no)
+    asked: Any = [{"role": "user", "content": [{"type": "input_image", "image_url": PNG}]}]
+    with pytest.raises(openai.BadRequestError) as caught:
+        client.responses.create(model="sim", input=asked)
+    assert "mmproj" in str(caught.value)
+    assert "Send this model no images, or ask one that sees them." in str(caught.value)
+    assert caught.value.response.headers["x-should-retry"] == "false"
+
+
+def test_a_function_needs_no_description(client: OpenAI, scene: Scene) -> None:
+    scene.play("Hi.")
+    bare: Any = {"type": "function", "name": "f", "parameters": {"type": "object", "properties": {}}, "strict": False}
+    client.responses.create(model="sim", input="go", tools=[bare])
+    [tool] = scene.asked[0].json["tools"]
+    assert tool["function"]["description"] == ""

@@ -68,6 +68,26 @@ def test_openai_for_node_streams_code_that_prints(node: Any, scene: Scene) -> No
     assert node("openai.mjs")["streamed"][0]["outputs"] == [{"type": "logs", "logs": "1\n"}]
 
 
+def test_openai_for_node_streams_code_that_fails(node: Any, scene: Scene) -> None:
+    made = "open('made.txt', 'w').write('by code')"
+    linked = "See [it](sandbox:/mnt/data/made.txt)."
+    died: Any = [call("code_interpreter", code="import os; os._exit(4)")]
+    scene.play([call("code_interpreter", code=made)], linked, died, "Oh.")
+    seen = node("openai.mjs")
+    assert "response.code_interpreter_call.completed" in seen["kinds"]
+    assert seen["streamed"][0]["status"] == "failed"
+
+
+def test_the_ai_sdk_streams_code_that_fails(node: Any, scene: Scene) -> None:
+    made = "open('made.txt', 'w').write('by code')"
+    died: Any = [call("code_interpreter", code="import os; os._exit(4)"), call("weather", city="Rome")]
+    scene.play([call("code_interpreter", code=made)], "See [it](sandbox:/mnt/data/made.txt).", died, "Read.")
+    seen = node("ai.mjs")
+    assert seen["errors"] == []
+    assert seen["kinds"][-1] == "finish"
+    assert seen["streamed"] == "Read."
+
+
 def test_the_ai_sdk_generates_streams_and_replays(node: Any, scene: Scene) -> None:
     scene.play(
         [call("code_interpreter", code="print('made')\nopen('made.txt', 'w').write('by code')")],

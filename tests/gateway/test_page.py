@@ -20,9 +20,10 @@ import httpx2
 import pytest
 from tests.gateway.browser import Browser, Tab
 from tests.gateway.houses import House, Scene
+from tests.gateway.test_itself import free_port
 from tests.helpers.programs import needed
 
-from belljar.testing import Reply, call
+from belljar.testing import LoopbackUpstream, Reply, call
 
 SECRET = "kept outside the project"
 CURVE = "import matplotlib.pyplot as plt\nplt.plot([1, 3, 2]);"
@@ -213,6 +214,9 @@ def test_code_that_is_stopped_by_a_limit_says_which(tab: Tab, scene: Scene) -> N
     answered(tab)
     assert state(tab) == "failed"
     assert "memory" in tab.text(".cell").lower()
+    note = tab.text(".cell .notes")
+    assert note.endswith("Ask for it in smaller pieces.")
+    assert "memory_limit" not in note
 
 
 def test_plots_are_shown_in_their_place(tab: Tab, scene: Scene) -> None:
@@ -1008,6 +1012,29 @@ def test_an_error_is_told_and_nothing_is_lost(tab: Tab, scene: Scene, tmp_path: 
     answered(tab)
     assert tab.texts(".markdown") == ["Better now."]
     assert "kept.csv" in files_sent(scene)
+
+
+def test_a_model_server_that_starts_later_is_in_the_list_after_another_look(opened: Open, tmp_path: Path) -> None:
+    names = "[...document.querySelectorAll('#model option')].map((one) => one.value)"
+    port = free_port()
+    with House(tmp_path / "state", "--upstream", f"late=http://127.0.0.1:{port}/v1") as house:
+        tab = opened(house)
+        assert tab.run(names) == ["belljar"]
+        tab.click("#message")
+        tab.type("a draft")
+        with LoopbackUpstream(models=["m", "n"], port=port):
+
+            def looked() -> bool:
+                tab.click("#look")
+                tab.wait("!document.querySelector('#look').disabled")
+                return bool(tab.run(names) == ["belljar", "m", "n"])
+
+            eventually(looked)
+            assert (tab.run("document.querySelector('#model').value"), value(tab)) == ("m", "a draft")
+            assert tab.run("document.querySelector('#status').textContent") == "3 models are there."
+            tab.choose("#model", "n")
+            looked()
+            assert tab.run("document.querySelector('#model').value") == "n"
 
 
 def test_a_gateway_that_does_not_answer(tab: Tab, scene: Scene) -> None:

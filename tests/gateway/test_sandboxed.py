@@ -181,12 +181,15 @@ def test_too_much_memory_is_called_so_and_the_container_lives_on(client: OpenAI,
     assert logs(response).startswith("so far\n")
     if end(response)["exit"] == "raised":  # where no control group counts, the allocation fails instead
         assert "MemoryError" in logs(response)
-        assert "The memory limit of 1024 MiB was reached" in told(scene, 3)
+        assert "The memory limit of 1 GiB was reached" in told(scene, 3)
     else:
         assert cell(response).status == "failed"
         assert (end(response)["exit"], end(response)["reason"]) == ("killed", "memory")
         assert "Killed: the code used more than the 1 GiB of memory it may have" in logs(response)
         assert "1 GiB of memory" in told(scene, 3)
+    assert (end(response)["limit"], "`container.memory_limit`" in end(response)["text"]) == ("memory", True)
+    assert "Work on smaller pieces." in told(scene, 3)
+    assert "memory_limit" not in told(scene, 3)
     assert logs(response, 1) == "['kept.txt']"
 
 

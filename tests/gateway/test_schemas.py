@@ -27,8 +27,8 @@ from openai.types.responses import (
     ResponseItemList,
 )
 from tests.gateway.houses import CODE, OUTPUTS, House, Scene
-from tests.gateway.shapes import OURS, by_openai, by_sdk, event_by_openai, event_by_sdk
-from tests.gateway.wiretap import TERMINAL, Wire, ended, said, thought
+from tests.gateway.shapes import FAILED, OURS, by_openai, by_sdk, event_by_openai, event_by_sdk
+from tests.gateway.wiretap import TERMINAL, Wire, begun, ended, said, thought
 
 from belljar.testing import BREAK, Reply, ReplyStep, call
 
@@ -121,6 +121,11 @@ RUNS = {
         {"tools": CODE, "tool_choice": "required"},
         items=("code_interpreter_call", "code_interpreter_call", "message"),
     ),
+    "code that fails": Run(
+        [[call("code_interpreter", code="import os; os._exit(4)"), call("code_interpreter", code="1")], "done"],
+        {"tools": CODE, "include": OUTPUTS},
+        items=("code_interpreter_call", "code_interpreter_call", "message"),
+    ),
     "a call of a function": Run([[call("get_weather", city="Rome")]], {"tools": [WEATHER]}, items=("function_call",)),
     "a call of a custom tool": Run(
         [[call("note", input="milk")]], {"tools": [NOTE], "tool_choice": "required"}, items=("custom_tool_call",)
@@ -141,19 +146,29 @@ RUNS = {
     "refusal": Run([[said(refusal="I will "), said(refusal="not."), ended("stop")]]),
     "incomplete": Run([["Once upon a ", ended("length")]], {"max_output_tokens": 16}, "incomplete"),
     "incomplete in a call": Run(
-        [
-            [
-                said(
-                    tool_calls=[
-                        {"index": 0, "id": "c", "function": {"name": "code_interpreter", "arguments": '{"code": "x'}}
-                    ]
-                ),
-                ended("length"),
-            ]
-        ],
+        [[begun("code_interpreter", '{"code": "x'), ended("length")]],
         {"tools": CODE, "include": OUTPUTS, "max_output_tokens": 16},
         "incomplete",
         ("code_interpreter_call",),
+    ),
+    "incomplete before a call has any code": Run(
+        [[begun("code_interpreter", '{"co'), ended("length")]],
+        {"tools": CODE},
+        "incomplete",
+        ("code_interpreter_call",),
+    ),
+    "incomplete in the last of several calls": Run(
+        [
+            [
+                call("code_interpreter", code="1"),
+                call("get_weather", city="Rome"),
+                begun("code_interpreter", '{"code": "x = [', 2),
+                ended("length"),
+            ]
+        ],
+        {"tools": [*CODE, WEATHER], "include": OUTPUTS},
+        "incomplete",
+        ("code_interpreter_call", "function_call", "code_interpreter_call"),
     ),
     "filtered": Run([["Well, ", ended("content_filter")]], {}, "incomplete"),
     "mended": Run(
@@ -176,6 +191,8 @@ def checked(events: list[dict[str, Any]], *, code: bool) -> dict[str, Any]:
             assert code
             assert set(event) == {"type", "sequence_number", "output_index", "item_id", "stream", "delta"}
             continue
+        if event["type"] == FAILED:
+            event = {**event, "type": FAILED.replace("failed", "completed")}
         event_by_sdk(event)
         event_by_openai(event)
     kinds = [event["type"] for event in events]
@@ -232,7 +249,9 @@ def test_every_event_is_right_and_the_answer_is_the_stream_folded(wire: Wire, sc
 
 
 def ordered(events: list[dict[str, Any]], final: dict[str, Any]) -> None:
-    """The events of each item come in the order of the real wire, and say in pieces what they say whole."""
+    """One item after the other; the events of each in the order of the real wire, in pieces what is whole then."""
+    places = [event["output_index"] for event in events if "output_index" in event]
+    assert places == sorted(places)
     for index, item in enumerate(final["output"]):
         own = [event for event in events if event.get("output_index") == index]
         kinds = [event["type"].removeprefix("response.") for event in own]
@@ -246,10 +265,11 @@ def ordered(events: list[dict[str, Any]], final: dict[str, Any]) -> None:
             case "code_interpreter_call":
                 code, call = "code_interpreter_call_code", "code_interpreter_call"
                 if whole:
-                    ran = f"{call}.in_progress {code}.delta {code}.done {call}.interpreting {OURS} {call}.completed"
-                    assert short.replace(f" {OURS}", "") == ran.replace(f" {OURS}", "")
+                    ran = f"{call}.in_progress {code}.delta {code}.done {call}.interpreting {call}.{item['status']}"
+                    assert short.replace(f" {OURS}", "") == ran
                     assert set(item) - {"belljar"} == {"id", "type", "status", "code", "container_id", "outputs"}
                 assert joined(own, f"{code}.delta") == item["code"]
+                assert [event["code"] for event in own if event["type"] == f"response.{code}.done"] == [item["code"]]
                 container = own[0]["item"]["container_id"]
                 assert container == item["container_id"]
                 assert container.startswith("cntr_")
@@ -291,13 +311,32 @@ def test_files_and_plots_are_cited_and_shown(wire: Wire, scene: Scene) -> None:
     assert (png["start_index"], png["end_index"]) == (0, 0)
 
 
-def test_a_failure_in_the_stream_is_an_error_then_failed(wire: Wire, scene: Scene) -> None:
-    scene.play(["half an ", BREAK])
-    *_, error, failed = events = wire.stream({"model": "sim", "input": "go"})
-    final = response(checked(events, code=False))
+BROKEN: dict[str, list[ReplyStep]] = {
+    "message": ["half an ", BREAK],
+    "reasoning": [*thought("Let ", "me"), BREAK],
+    "code_interpreter_call": [begun("code_interpreter", '{"code": "print(1'), BREAK],
+    "function_call": [begun("get_weather", '{"city": "Ro'), BREAK],
+    "code_interpreter_call function_call": [
+        call("code_interpreter", code="print(1)"),
+        begun("get_weather", '{"city": "Ro', 1),
+        BREAK,
+    ],
+}
+
+
+@pytest.mark.parametrize("items", BROKEN)
+def test_a_failure_in_the_stream_closes_what_is_open_and_is_an_error_then_failed(
+    wire: Wire, scene: Scene, items: str
+) -> None:
+    scene.play(BROKEN[items])
+    *_, error, failed = events = wire.stream({"model": "sim", "input": "go", "tools": [WEATHER, *CODE]})
+    final = response(checked(events, code=True))
     assert error["type"] == "error"
     assert failed["type"] == "response.failed"
     assert final["error"]["message"] == error["error"]["message"]
+    assert [item["type"] for item in final["output"]] == items.split()
+    assert {item.get("status", "incomplete") for item in final["output"]} == {"incomplete"}
+    ordered(events, final)
     assert wire.get(f"/responses/{final['id']}") == final
 
 

@@ -150,6 +150,44 @@ def test_a_long_conversation_compacts_itself(client: OpenAI, scene: Scene) -> No
     assert "xxxx" not in str(messages(scene))
 
 
+def renamed(response: Any) -> list[dict[str, Any]]:
+    """The items as a proxy hands them on that puts its own names in the place of containers, as LiteLLM does."""
+    found = [item.to_dict() for item in response.output]
+    for item in found:
+        if "container_id" in item:
+            item["container_id"] = "cntr_bGl0ZWxsbTpjdXN0b21fbGxtX3Byb3ZpZGVyOm9wZW5haQ=="
+    return found
+
+
+@pytest.mark.parametrize("store", [True, False])
+@pytest.mark.parametrize("include", [OUTPUTS, []])
+def test_containers_are_found_again_by_the_calls_that_ran_in_them(
+    client: OpenAI, scene: Scene, store: bool, include: list[str]
+) -> None:
+    """The ids of calls are left alone, and tell where they ran."""
+    scene.play([call("code_interpreter", code="x = 41")], "set", [call("code_interpreter", code="x += 1")], "added")
+    history: list[Any] = [{"role": "user", "content": "set"}]
+    asked: Any = {"store": store, "include": include}
+    first = ask(client, cast(Any, history), **asked)
+    history += [*renamed(first), {"role": "user", "content": "add"}]
+    second = ask(client, cast(Any, history), **asked)
+    scene.play([call("code_interpreter", code="x")], "42")
+    history += [*renamed(second), {"role": "user", "content": "show"}]
+    third = ask(client, cast(Any, history), store=store)
+    assert logs(third) == "42"
+    assert {cell(one).container_id for one in (first, second, third)} == {cell(first).container_id}
+    assert "not the container" not in json.dumps(messages(scene))
+
+
+def test_a_call_that_nobody_knows_has_a_container_of_its_own(client: OpenAI, scene: Scene) -> None:
+    scene.play([call("code_interpreter", code="1")], "one")
+    [item, *_] = renamed(ask(client, store=False))
+    for id in ("ci_" + "0" * 52, "ci_x", "ci_" + "z" * 52):
+        scene.play([call("code_interpreter", code="2")], "two")
+        response = ask(client, cast(Any, [{**item, "id": id}, {"role": "user", "content": "go"}]))
+        assert logs(response) == "2"
+
+
 def test_a_chain_whose_sandbox_is_gone_heals(client: OpenAI, scene: Scene) -> None:
     scene.play([call("code_interpreter", code="v = 1; open('kept.txt', 'w').write('kept')")], "ok")
     first = ask(client)

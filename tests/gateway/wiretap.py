@@ -42,7 +42,7 @@ class Wire:
         if body is not None:
             data = json.dumps(body).encode()
         with self._connected() as connection:
-            headers = {} if data is None else {"content-type": type}
+            headers = {"belljar-live-output": "true"} | ({} if data is None else {"content-type": type})
             connection.request(method, f"{self._parts.path}{path}", data, headers)
             response = connection.getresponse()
             told = {name.lower(): value for name, value in response.getheaders()}
@@ -135,6 +135,12 @@ def frames(body: bytes, first: int = 0) -> Iterator[dict[str, Any]]:
 def said(**delta: object) -> bytes:
     """A step of a reply: this delta."""
     return _chunk(delta, None)
+
+
+def begun(name: str, arguments: str, index: int = 0) -> bytes:
+    """A step of a reply: the beginning of a call, with what there is of its arguments."""
+    function = {"name": name, "arguments": arguments}
+    return said(tool_calls=[{"index": index, "id": f"call_{index}", "function": function}])
 
 
 def ended(reason: str) -> bytes:

@@ -179,7 +179,8 @@ KNOWN = {
     # The four tiers that there are, and no others.
     "ContainerConfig.memory_limit": "Tier",
     "ContainerConfig.mode": "Mode",
-    # One class for both documents.
+    # One class for both documents, and for paths as the standard library has them.
+    "HostMount.host_path": "str | os.PathLike[str]",
     "HostMount.mount_path": "str | VfsPath | None",
     # Anything that a session is used for.
     "OpenAIContainerWorkspaceSection.__init__.session": "SessionProtocol",
@@ -292,20 +293,26 @@ def test_story_1(scene: Scene, names: Names, repos: Path, capsys: pytest.Capture
     assert not os.path.exists(names["workspace"].temp_dir)
 
 
-def test_story_1_with_the_other_provider(
-    names: Names, repos: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The workspace's configuration is the same; only the adapter is another."""
-    said = {
+def _claude(stop_reason: str, *content: dict[str, Any]) -> Reply:
+    message = {
         "id": "msg_1",
         "type": "message",
         "role": "assistant",
         "model": "claude-sonnet-5-5",
-        "content": [{"type": "text", "text": REVIEW}],
-        "stop_reason": "end_turn",
+        "content": content,
+        "stop_reason": stop_reason,
         "usage": {"input_tokens": 1, "output_tokens": 1},
     }
-    with LoopbackUpstream([Reply(body=json.dumps(said).encode())]) as upstream:
+    return Reply(body=json.dumps(message).encode())
+
+
+def test_story_1_with_the_other_provider(
+    names: Names, repos: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The workspace's configuration is the same; only the adapter is another. The model reads what it is told of."""
+    read = {"type": "tool_use", "id": "toolu_1", "name": "read_file", "input": {"path": "project/src/main.py"}}
+    replies = [_claude("tool_use", read), _claude("end_turn", {"type": "text", "text": REVIEW})]
+    with LoopbackUpstream(replies) as upstream:
         monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-your-key-here")
         monkeypatch.setenv("ANTHROPIC_BASE_URL", upstream.base_url.removesuffix("/v1"))
         other = {
@@ -316,6 +323,12 @@ def test_story_1_with_the_other_provider(
             "        hosted_tools=OpenAIHostedToolsConfig(code_interpreter=True),\n": "",
         }
         block("hosted-tools: Story 1: Portable Code Review").run(names, other)
+        first, second = (asked.json for asked in upstream.requests)
+    assert "`project/src/main.py`" in first["messages"][0]["content"]
+    assert "read_file" in [tool["name"] for tool in first["tools"]]
+    [result] = second["messages"][-1]["content"]
+    assert "eval(input())" in result["content"]
+    assert "is_error" not in result
     assert capsys.readouterr().out == "ReviewResult(summary='Fine.', issues=['eval'], suggestions=[])\n"
 
 

@@ -40,7 +40,12 @@ def client(vendor: str, tmp_path: Path) -> Iterator[OpenAI]:
 
 
 def ask(client: OpenAI, vendor: str, executor: str, text: str, **more: Any) -> Any:
-    wanted: dict[str, Any] = {"tools": CODE, "include": OUTPUTS, "metadata": {"executor": executor}, **more}
+    wanted: dict[str, Any] = {
+        "tools": CODE,
+        "include": OUTPUTS,
+        "extra_body": {"belljar": {"executor": executor}},
+        **more,
+    }
     return client.responses.create(model=f"{vendor}/{small_model(vendor)}", input=text, **wanted)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,14 +16,16 @@ from belljar.sandbox.server.run import listening, prepare
 
 
 @contextmanager
-def live(cache: Path, token: str | None = None) -> Iterator[str]:
+def live(
+    cache: Path, token: str | None = None, *, most: int = 256, make: Callable[[Options], LocalSource] = LocalSource
+) -> Iterator[str]:
     """Its address."""
-    options = Options(cache=cache, preload=False, layers=LayerPolicy(offline=True))
+    options = Options(cache=cache, preload=False, layers=LayerPolicy(offline=True), most=most)
     door = socket.create_server(("127.0.0.1", 0))
     started, stop = threading.Event(), threading.Event()
 
     async def main() -> None:
-        source = LocalSource(options)
+        source = make(options)
         try:
             guard = Guard(token, loopback=True)
             async with listening(source, door, guard, capacity=options.most, ping=15, drain=0) as app:

@@ -62,7 +62,7 @@ async def test_every_kind_of_output(box: Box) -> None:
     made = by_type["file_changed"]
     assert (made["name"], made["size"], made["mime"], made["change"]) == ("made.txt", 1, "text/plain", "created")
     assert told[-1].keys() == {
-        "type", "status", "text", "hint", "reason", "error", "code", "kept", "seconds",
+        "type", "status", "text", "hint", "reason", "error", "code", "kept", "seconds", "limit",
     }  # fmt: skip
     assert (told[-1]["type"], told[-1]["status"]) == ("exit", "ok")
 

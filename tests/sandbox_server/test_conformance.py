@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -19,8 +20,11 @@ import pytest
 from aiohttp import web
 from yarl import URL
 
+from belljar.sandbox.base import Spec
 from belljar.sandbox.conformance import execution, port
 from belljar.sandbox.conformance.running import Check, Outcome, conform
+from belljar.sandbox.local.sandbox import LocalSandbox
+from belljar.sandbox.local.source import LocalSource
 
 from .live import live
 
@@ -43,6 +47,24 @@ def test_our_own_server_passes(server: str) -> None:
     assert (came.returncode, came.stderr) == (0, ""), came.stdout
     told = came.stdout.splitlines()
     assert told == [f"ok      {one.__doc__}" for one in (*execution.CHECKS, *port.CHECKS)]
+
+
+class Leisurely(LocalSource):
+    """Takes its time to let go of a sandbox, as a server may that clears up: its place is not free until then."""
+
+    @asynccontextmanager
+    async def acquire(self, spec: Spec) -> AsyncIterator[LocalSandbox]:
+        async with super().acquire(spec) as sandbox:
+            try:
+                yield sandbox
+            finally:
+                await asyncio.sleep(0.4)
+
+
+def test_a_server_with_room_for_three_passes(tmp_path: Path) -> None:
+    with live(tmp_path, most=3, make=Leisurely) as url:
+        came = ran(url)
+    assert (came.returncode, came.stderr) == (0, ""), came.stdout
 
 
 def test_what_is_wrong_is_told(server: str) -> None:

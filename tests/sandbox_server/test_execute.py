@@ -28,7 +28,6 @@ from belljar.sandbox.server.execute import (
     LARGEST_PRODUCED,
     Execution,
     execute,
-    exit_code,
     name_figures,
     read_execution,
     tell_run,
@@ -163,7 +162,7 @@ ERROR = Error("ValueError", "no", "Traceback (most recent call last):\nValueErro
     ],
 )
 def test_exit_codes(end: Exit, code: int) -> None:
-    assert exit_code(end) == code
+    assert end.exit_code == code
     told = tell_run(fold([end]), {}, [], timeout=1)
     assert told["status"] == ("success" if code == 0 else "error")
 

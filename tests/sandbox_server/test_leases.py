@@ -136,6 +136,8 @@ async def test_limits_are_those_that_were_asked_for(client: Client) -> None:
 async def test_none_free(tmp_path: Path) -> None:
     async with serving(LocalSource(Options(cache=tmp_path, most=0))) as client:
         status, answer = await client.ask("POST", "/v1/sandboxes", json={})
+        async with client.open("POST", "/execute", json={"code": "1"}) as full:
+            assert (full.status, full.headers["Retry-After"]) == (429, "1")
     assert (status, answer["error"]["code"]) == (503, "none_free")
     assert "max_sandboxes" in answer["error"]["message"]
 

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
+import re
 import subprocess
 import sys
 import typing
+from datetime import datetime
+from pathlib import Path
 
+import anthropic.resources.messages.messages
 import anthropic.types
 import openai.types.shared
 import pytest
 import xai_sdk.types.model  # type: ignore[import-untyped]
 
+from belljar.dialects import anthropic_families, gemini_families
 from belljar.models import (
     EFFORTS,
     MODELS,
+    ending,
     find,
     get_models_by_provider,
     is_gpt5_model,
@@ -22,6 +30,7 @@ from belljar.models import (
     supports_verbosity,
     supports_vision,
 )
+from belljar.providers.access import VENDORS
 
 
 def named(literal: object) -> set[str]:
@@ -125,6 +134,68 @@ def test_the_sdks_know_our_rows() -> None:
         assert {row.id for row in get_models_by_provider(provider)} - known - own == set(), provider
 
 
+def announced() -> dict[str, str]:
+    """Every end that the SDKs of OpenAI and Anthropic tell of, by the model's name."""
+    ends = {
+        name: datetime.strptime(re.sub(r"(?<=\d)(st|nd|rd|th)", "", day), "%B %d, %Y").date().isoformat()
+        for name, day in anthropic.resources.messages.messages.DEPRECATED_MODELS.items()
+    }
+    for module in ("shared.chat_model", "beta.response_create_params"):
+        told = inspect.getsource(importlib.import_module(f"openai.types.{module}")).partition("Deprecated")[2]
+        for entry in re.split(r"^\s*- ", told, flags=re.M):
+            if day := re.search(r"shutdown\s+date:\s+(\S+)\.", entry):
+                ends.update(dict.fromkeys(re.findall(r'"([^"]+)"', entry.partition("Announced")[0]), day[1]))
+    return ends
+
+
+def test_what_ends_is_what_the_sdks_announce() -> None:
+    ends = announced()
+    assert {"o1": "2026-10-23", "claude-sonnet-4-5": "2026-11-30", "gpt-5-pro": "2026-12-11"}.items() <= ends.items()
+    told = {row.id: row.ends for row in MODELS.values() if row.ends is not None}
+    assert told == {id: day for id, day in ends.items() if id in MODELS}
+    for name, day in ends.items():
+        if find(name) is not None:
+            assert f"on {day}; use" in (ending(name) or ""), name
+
+
+def test_advice_names_a_model_that_lives_on() -> None:
+    for row in MODELS.values():
+        assert (row.instead is None) is (row.ends is None), row.id
+        if row.instead is not None:
+            assert MODELS[row.instead].ends is None, row.id
+            assert MODELS[row.instead].provider == row.provider, row.id
+        meant = re.search(r"upgrading to (.+)", row.use)
+        if meant:
+            [named] = [one for one in MODELS.values() if one.name == meant[1]]
+            assert (named.ends, named.legacy) == (None, False), row.id
+
+
+def test_defaults_live_on() -> None:
+    for vendor in VENDORS.values():
+        row = find(vendor.model)
+        assert row is None or (row.ends, row.legacy) == (None, False), vendor
+
+
+def test_an_end_is_told() -> None:
+    assert ending("gpt-5-mini-2025-08-07") == (
+        "gpt-5-mini-2025-08-07 is shut down by its vendor on 2026-12-11; use gpt-5.4-mini"
+    )
+    assert ending("gpt-5.4-mini") is ending("llama3") is ending("") is None
+
+
+def test_pages_and_examples_name_models_that_live_on() -> None:
+    root = Path(__file__).parents[2]
+    pages = [root / "README.md", *root.glob("docs/*.md")]
+    mortal = re.compile("|".join(rf"(?<![\w.-]){re.escape(row.id)}(?![\w.-])" for row in MODELS.values() if row.ends))
+    found = {
+        (page.name, word)
+        for page in pages
+        if page.name != "features.md"  # quotes the founding documents
+        for word in mortal.findall(page.read_text())
+    }
+    assert found == set()
+
+
 @pytest.mark.parametrize(
     ("name", "effort", "nearest"),
     [
@@ -135,10 +206,28 @@ def test_the_sdks_know_our_rows() -> None:
         ("gpt-5-pro", "low", "high"),
         ("gpt-4o", "low", None),
         ("llama3", "xhigh", "xhigh"),
+        ("claude-opus-4-6", "xhigh", "high"),
+        ("claude-opus-4-6", "max", "max"),
+        ("claude-sonnet-4-6", "max", "high"),
+        ("grok-3-mini", "medium", "low"),
+        ("grok-4.3", "minimal", "low"),
+        ("grok-4.3", "none", "none"),
     ],
 )
 def test_the_nearest_effort(name: str, effort: typing.Any, nearest: str | None) -> None:
     assert nearest_effort(name, effort) == nearest
+
+
+def test_the_table_and_the_families_of_a_vendor_say_the_same() -> None:
+    for row in get_models_by_provider("anthropic"):
+        claude = anthropic_families.family(row.id)
+        assert (row.efforts, row.output) == (claude.efforts, claude.most), row.id
+    for row in get_models_by_provider("gemini"):
+        gemini = gemini_families.family(row.id)
+        if gemini.budget is None:
+            assert [one.upper() for one in row.efforts] == list(gemini.levels), row.id
+        else:
+            assert ("none" in row.efforts) == (gemini.budget[0] == 0), row.id
 
 
 def test_who_sees() -> None:

@@ -8,6 +8,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import select
 import signal
 import stat
@@ -37,9 +38,11 @@ from belljar.errors import (
     SandboxError,
     TooLarge,
 )
-from belljar.sandbox.packages import Installed, Layer, LayerPolicy, LayerStore, Pin, installed
+from belljar.sandbox.packages import Installed, LayerPolicy, Pin, installed
 from belljar.sandbox.packages.fetch import Fetch, explain
 from belljar.sandbox.packages.requirements import MEANT, missing, unnamed
+from belljar.sandbox.packages.store import Layer, LayerStore
+from belljar.sandbox.packages.uv_program import find_uv
 
 PYTHON = Path(sys.executable)
 NUMPY = Installed("numpy", "2.1.0", "arrays", ("numpy",))
@@ -399,7 +402,8 @@ def test_threads_install_once(stores: Stores, tmp_path: Path) -> None:
 CHILD = """
 import sys
 from pathlib import Path
-from belljar.sandbox.packages import LayerPolicy, LayerStore
+from belljar.sandbox.packages import LayerPolicy
+from belljar.sandbox.packages.store import LayerStore
 class Counting(LayerStore):
     def _install(self, *args):
         with (self._root / "installs").open("a") as file:
@@ -543,7 +547,7 @@ def test_links_that_got_through_would_be_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("megabytes", [2, 200])
 def test_a_layer_over_the_size_limit_is_refused(stores: Stores, links: Path, tmp_path: Path, megabytes: int) -> None:
     wheel(links, "bomb", files={"zeros.bin": "0" * (megabytes << 20)})
-    with pytest.raises(TooLarge, match=r"at most 1\.0 MiB are allowed; ask for fewer"):
+    with pytest.raises(TooLarge, match=r"requirements_size allows 1 MiB; ask for fewer"):
         stores(max_bytes=1 << 20).layer(["bomb"])
     assert left(tmp_path / "store") == CLEAN
     assert not list((tmp_path / "store" / "cache").glob(".tmp*"))
@@ -551,7 +555,7 @@ def test_a_layer_over_the_size_limit_is_refused(stores: Stores, links: Path, tmp
 
 def test_a_limit_that_was_lowered_counts_for_layers_that_exist(stores: Stores) -> None:
     assert stores().layer(["helper"]) is not None
-    with pytest.raises(TooLarge, match=r"they take 0\.0 MiB"):
+    with pytest.raises(TooLarge, match=r"they take [0-9.]+ (KiB|bytes)"):
         stores(max_bytes=10).layer(["helper"])
 
 
@@ -629,7 +633,7 @@ def test_an_index_is_used(stores: Stores, slow: Path) -> None:
 def test_the_time_limit_ends_uv(stores: Stores, slow: Path, tmp_path: Path) -> None:
     for place in ("/simple/slow/", ".whl"):
         with Index(slow, hang_at=place) as index:
-            with pytest.raises(Refused, match="longer than the 2 s allowed"):
+            with pytest.raises(Refused, match="longer than the 2 s of requirements_timeout"):
                 stores(index=index.url, offline=False, timeout=2.0).layer(["slow"])
             assert index.waiting.is_set()
             assert index.left.wait(10)
@@ -640,7 +644,7 @@ def test_whoever_waits_for_another_has_a_time_limit_too(stores: Stores, slow: Pa
     with Index(slow, hang_at=".whl") as index, ThreadPoolExecutor(1) as pool:
         first = pool.submit(stores(index=index.url, offline=False).layer, ["slow"])
         assert index.waiting.wait(30)
-        with pytest.raises(Refused, match=r"0\.1 s allowed"):
+        with pytest.raises(Refused, match=r"0\.1 s of requirements_timeout"):
             stores(index=index.url, offline=False, timeout=0.1).layer(["slow"])
         index.release.set()
         assert names(first.result(30)) == {"slow": "1.0"}
@@ -648,7 +652,7 @@ def test_whoever_waits_for_another_has_a_time_limit_too(stores: Stores, slow: Pa
 
 def test_the_size_an_index_tells_is_believed_before_fetching(stores: Stores, slow: Path) -> None:
     with Index(slow, size=5 << 30) as index:
-        with pytest.raises(TooLarge, match=r"they take 5120\.0 MiB, and at most 1024\.0 MiB"):
+        with pytest.raises(TooLarge, match=r"they take 5 GiB, and requirements_size allows 1 GiB"):
             stores(index=index.url, offline=False).layer(["slow"])
         assert not [path for path in index.asked if path.endswith(".whl")]
 
@@ -769,11 +773,50 @@ def test_only_the_environment_it_is_given_reaches_uv(tmp_path: Path, monkeypatch
     }  # fmt: skip
 
 
+def a_uv(path: Path, says: str = "uv 99.1.2 (test)", *, code: int = 0) -> Path:
+    """A program that tells a version, and then passes on to the real one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    real = PYTHON.with_name("uv")
+    path.write_text(f'#!/bin/sh\n[ "$1" = --version ] && {{ echo "{says}"; exit {code}; }}\nexec {real} "$@"\n')
+    path.chmod(0o755)
+    return path
+
+
 def test_without_uv_the_remedy_is_told(stores: Stores, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "uv", None)
-    with pytest.raises(BadSettings, match="pip install uv"):
-        stores(env={"PATH": str(tmp_path)}).layer(["tiny"])
+    store = stores(env={"PATH": str(tmp_path / "bin")})
+    told = r"needs uv 0\.9 or newer, which is not installed here; run: pip install 'belljar\[packages\]'$"
+    with pytest.raises(BadSettings, match=told):
+        store.layer(["tiny"])
     assert left(tmp_path / "store") == CLEAN
+    a_uv(tmp_path / "bin/uv")
+    assert store.layer(["tiny"]), "found once it is there, without a new start"
+
+
+def test_uv_is_found_by_its_variable_then_the_path_then_the_module(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    named, other = a_uv(tmp_path / "named/uv"), a_uv(tmp_path / "path/uv")
+    path = {"PATH": str(other.parent)}
+    installed = os.fspath(PYTHON.with_name("uv"))
+    assert find_uv({**path, "UV": str(named)}) == str(named)
+    assert find_uv({**path, "UV": "uv"}) == str(other), "the name of a command"
+    assert find_uv({**path, "UV": str(tmp_path / "gone")}) == str(other)
+    assert find_uv(path) == str(other)
+    assert find_uv({"PATH": str(tmp_path)}) == installed
+    a_uv(other, "uv 0.8.24 (old)")
+    assert find_uv(path) == installed, "too old a one is passed over"
+    a_uv(other, "something else 1.2.3")
+    assert find_uv(path) == installed
+    a_uv(other, code=1)
+    assert find_uv(path) == installed
+    monkeypatch.setitem(sys.modules, "uv", None)
+    a_uv(named, "uv 0.4.1")
+    told = f"({named} is uv 0.4.1, which is too old; {other} does not say which version of uv it is); run: pip install"
+    with pytest.raises(BadSettings, match=re.escape(told)):
+        find_uv({**path, "UV": str(named)})
+    with pytest.raises(BadSettings, match=re.escape("(UV=/no/uv is no program; ")):
+        find_uv({**path, "UV": "/no/uv"})
 
 
 def test_a_store_that_cannot_be_used_is_named(tmp_path: Path) -> None:

@@ -5,10 +5,13 @@ import subprocess
 import sys
 from importlib.metadata import version
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 import belljar
+from belljar import errors
+from belljar.runtime import events
 
 ROOT = Path(__file__).parents[2]
 GUEST = ROOT / "src/belljar/sandbox/guest"
@@ -23,6 +26,20 @@ def test_all_is_sorted_and_complete() -> None:
 @pytest.mark.parametrize("name", belljar.__all__)
 def test_every_public_name_loads(name: str) -> None:
     assert getattr(belljar, name) is getattr(belljar, name)
+
+
+def public(module: ModuleType, kind: type) -> set[str]:
+    """Names of the classes of that kind that the module itself defines."""
+    found = {name: one for name, one in vars(module).items() if isinstance(one, type) and issubclass(one, kind)}
+    return {name for name, one in found.items() if one.__module__ == module.__name__ and not name.startswith("_")}
+
+
+def test_what_is_caught_and_what_is_listened_for_is_at_the_top() -> None:
+    """All errors, and all events."""
+    reported = {name for name in public(events, object) if hasattr(getattr(events, name), "event_id")}
+    assert reported == {"CompactionFailed", "PromptExecuted", "PromptRendered", "ToolInvoked"}
+    missing = {*public(errors, Exception), *reported, "ThrottlePolicy", "TokenUsage"} - {*belljar.__all__}
+    assert missing == set(), "name it in belljar/__init__.py, among the imports and in __all__"
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import logging
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 
+from belljar.adapters.checks import check_evaluation, check_kind, check_text, check_whole
 from belljar.adapters.evaluation import Evaluation
 from belljar.adapters.steps import Ask, Heard, OnText, run, run_async
 from belljar.adapters.turns import Conversation
+from belljar.models import ending
 from belljar.prompt.prompt import Prompt, PromptResponse, RenderedPrompt
 from belljar.prompt.template import OutputT
 from belljar.runtime import Budget, BudgetTracker, Deadline, SessionProtocol, ThrottlePolicy
+from belljar.runtime.dispatcher import check_waits_for_nothing
 from belljar.tools import ResourceRegistry
 from belljar.tools.choices import Chosen, ToolChoice, choice_of
+
+MAX_TURNS = 50
+_log = logging.getLogger(__name__)
 
 
 class ProviderAdapter(ABC):
@@ -24,9 +31,20 @@ class ProviderAdapter(ABC):
     provider: ClassVar[str]
     """The name that a ProviderTool must have for this adapter."""
 
-    def __init__(self, *, tool_choice: ToolChoice, throttle: ThrottlePolicy | None) -> None:
+    def __init__(
+        self, *, model: str, tool_choice: ToolChoice, throttle: ThrottlePolicy | None, max_turns: int = MAX_TURNS
+    ) -> None:
+        name = type(self).__name__
+        check_text(f"{name}.model", model)
+        check_kind(f"{name}.throttle", throttle, ThrottlePolicy)
+        check_whole(f"{name}.max_turns", max_turns)
+        self.model = model
         self.tool_choice = choice_of(tool_choice)
         self.throttle = throttle or ThrottlePolicy()
+        self.max_turns = max_turns
+        """How often the model is asked in one evaluation; TurnLimitExceededError where it then wants to go on."""
+        if told := ending(model):
+            _log.warning("%s", told)
 
     def evaluate(
         self,
@@ -42,7 +60,8 @@ class ProviderAdapter(ABC):
         """The answer, typed as the prompt wants it.
 
         Deadline and budget are looked at before each turn and each tool: an answer that is there is given, whatever
-        it cost. `on_text` is called with the text as it comes; a turn that breaks after that is not tried again.
+        it cost. `on_text` is called with the text as it comes; a turn that breaks after that is not tried again. Tools
+        that are coroutines are awaited, each call in an event loop of its own.
         """
         evaluation = self._evaluation(prompt, session, deadline, budget, budget_tracker, resources, on_text)
         return run(evaluation.steps(), self._ask)
@@ -58,7 +77,9 @@ class ProviderAdapter(ABC):
         resources: ResourceRegistry | None = None,
         on_text: OnText | None = None,
     ) -> PromptResponse[OutputT]:
-        """The same in asyncio. Tools run in threads; one that runs goes on to its end when the caller is cancelled."""
+        """The same in asyncio. Tools that are coroutines are awaited in this loop, and others run in threads; one that
+        runs goes on to its end when the caller is cancelled.
+        """
         evaluation = self._evaluation(prompt, session, deadline, budget, budget_tracker, resources, on_text)
         return await run_async(evaluation.steps(), self._ask_async)
 
@@ -94,6 +115,8 @@ class ProviderAdapter(ABC):
         resources: ResourceRegistry | None,
         on_text: OnText | None,
     ) -> Evaluation[OutputT]:
+        check_evaluation(prompt, session, deadline, budget, tracker, resources, on_text)
+        check_waits_for_nothing(on_text, "evaluate: on_text")
         if budget is not None and tracker is not None and tracker.budget is not budget:
             raise ValueError("evaluate: budget is not that of budget_tracker; pass one of them")
         if tracker is None and budget is not None:
@@ -109,4 +132,5 @@ class ProviderAdapter(ABC):
             tracker=tracker,
             resources=resources or ResourceRegistry(),
             on_text=on_text,
+            max_turns=self.max_turns,
         )

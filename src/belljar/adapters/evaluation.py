@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Generic, Literal, TypeAlias
 from uuid import uuid4
 
 from belljar.adapters.asking import asked, patiently, worth_another
 from belljar.adapters.failures import phase
+from belljar.adapters.mounted import MountedSection
 from belljar.adapters.steps import Do, Heard, OnText, Steps
 from belljar.adapters.turns import Answer, Call, Conversation, Hosted, HostedCall
 from belljar.errors import (
@@ -20,9 +22,11 @@ from belljar.errors import (
     OutputFiltered,
     OutputParseError,
     PromptValidationError,
+    TurnLimitExceededError,
 )
 from belljar.filesystem import Filesystem
 from belljar.prompt.prompt import Prompt, PromptResponse, RenderedPrompt
+from belljar.prompt.section import Section
 from belljar.prompt.structured import parse_structured_output
 from belljar.prompt.template import OutputT
 from belljar.runtime import (
@@ -34,6 +38,7 @@ from belljar.runtime import (
     SessionProtocol,
     ThrottlePolicy,
     TokenUsage,
+    ToolInvoked,
 )
 from belljar.tools import ProviderTool, ResourceRegistry, Tool, ToolContext, ToolResult, call_tool, receive_output
 from belljar.tools.context import Evaluator
@@ -55,6 +60,7 @@ class Evaluation(Generic[OutputT]):
     tracker: BudgetTracker | None
     resources: ResourceRegistry
     on_text: OnText | None
+    max_turns: int
     id: str = field(default_factory=lambda: uuid4().hex)
 
     @property
@@ -65,6 +71,7 @@ class Evaluation(Generic[OutputT]):
         with phase("request", self.name):
             rendered = self.prompt.render()
             self._check_tools(rendered.tools)
+            self._check_sections(rendered.sections)
             conversation = self.converse(self.prompt, rendered, self.session, self._earliest)
             context = self._context(rendered)
             self._tell_rendered(rendered)
@@ -73,15 +80,18 @@ class Evaluation(Generic[OutputT]):
         if (yield from self._settled(conversation.unsettled())) == "never":
             conversation.forget()
         total = TokenUsage()
-        while True:
+        cited: list[Mapping[str, Any]] = []
+        for turn in itertools.count(1):
             heard, answer = yield from self._turn(conversation, context)
             total += answer.usage
             if not answer.calls and answer.finish != "paused":
                 break
+            self._check_turns(turn, answer)
+            cited += answer.annotations
             conversation.tell((yield from self._called(answer, rendered, context)))
             yield from self._settled(conversation.settling(answer))
         with phase("response", self.name, heard.payload):
-            response = self._response(answer, rendered)
+            response = replace(self._response(answer, rendered), earlier_annotations=tuple(cited))
         self._tell_executed(response, total)
         match (yield from self._settled(conversation.settling(answer))):
             case "later":
@@ -101,6 +111,15 @@ class Evaluation(Generic[OutputT]):
                     )
             elif tool.handler is None:
                 raise PromptValidationError(f"tool {tool.name!r}: has no handler, and the model may call it")
+
+    def _check_sections(self, sections: Sequence[Section[Any]]) -> None:
+        """A workspace of another provider's brings its files to where this one's model never sees them."""
+        for section in sections:
+            if isinstance(section, MountedSection) and section.provider != self.provider:
+                raise PromptValidationError(
+                    f"section {section.key!r}: a {type(section).__name__} is for adapters of {section.provider}, and "
+                    f"this one is {self.provider}'s; put its own workspace there, which takes the same mounts"
+                )
 
     def _context(self, rendered: RenderedPrompt[OutputT]) -> ToolContext:
         """One for all calls of the evaluation. What the caller hands in goes before what the prompt has."""
@@ -163,17 +182,47 @@ class Evaluation(Generic[OutputT]):
         with phase("tool", self.name):
             for call in answer.calls:
                 self._check_limits()
-                if call.name not in tools:
-                    known = ", ".join(tools) or "none"
-                    raise Garbled(
-                        f"{self.provider} called {call.name!r}, which the prompt does not have; it has {known}"
-                    )
-                result: ToolResult[Any] = yield Do(partial(self._call, tools[call.name], call, context, answer.usage))
+                if call.name in tools:
+                    act = partial(self._call, tools[call.name], call, context, answer.usage)
+                else:
+                    act = partial(self._call_nothing, call, list(tools), answer.usage)
+                result: ToolResult[Any] = yield Do(act)
                 results.append((call, result))
         return results
 
+    def _check_turns(self, turn: int, answer: Answer) -> None:
+        """Before the tools: there would be no turn to tell their results in."""
+        if turn < self.max_turns:
+            return
+        wanted = f"calls {', '.join(call.name for call in answer.calls)}" if answer.calls else "is not done"
+        with phase("budget", self.name):
+            raise TurnLimitExceededError(
+                f"the model was asked {turn} times, still {wanted}, and max_turns={self.max_turns} is the limit; make "
+                "the adapter with a higher max_turns, or tell the model when it is done"
+            )
+
     def _call(self, tool: Tool[Any, Any], call: Call, context: ToolContext, usage: TokenUsage) -> ToolResult[Any]:
         return call_tool(tool, call.arguments, context=context, adapter=self.provider, call_id=call.id, usage=usage)
+
+    def _call_nothing(self, call: Call, known: Sequence[str], usage: TokenUsage) -> ToolResult[Any]:
+        """The model thought of a tool that is not there: it is told, and may go on with those that are."""
+        there = f"The tools are: {', '.join(known)}." if known else "There are no functions here: answer without."
+        result: ToolResult[Any] = ToolResult.error(f"There is no tool {call.name!r}. {there}")
+        _log.warning("%s: the model called %r, which the prompt does not have", self.name, call.name)
+        self._dispatch(
+            ToolInvoked(
+                prompt_name=self.prompt.name,
+                adapter=self.provider,
+                name=call.name,
+                params=call.arguments,
+                result=result,
+                session_id=self.session.session_id,
+                usage=usage,
+                rendered_output="",
+                call_id=call.id,
+            )
+        )
+        return result
 
     def _received(self, tool: Hosted, call: HostedCall, context: ToolContext, usage: TokenUsage) -> ToolResult[Any]:
         return receive_output(tool, call.payload, context=context, adapter=self.provider, call_id=call.id, usage=usage)
@@ -214,7 +263,8 @@ class Evaluation(Generic[OutputT]):
         finish: Literal["stop", "length"] = "length" if answer.finish == "length" else "stop"
         annotations = tuple(answer.annotations)
         if rendered.output_type is None:
-            return PromptResponse(self.prompt.name, answer.text, None, annotations, finish)
+            words: Any = answer.text if self.prompt.template.type_arguments == (str,) else None
+            return PromptResponse(self.prompt.name, answer.text, words, annotations, finish)
         if answer.refusal is not None:
             raise OutputFiltered(f"the model refused to answer: {answer.refusal}")
         try:

@@ -15,6 +15,7 @@ from belljar.errors import (
     OutputFiltered,
     Phase,
     PromptEvaluationError,
+    TurnLimitExceededError,
 )
 
 
@@ -22,7 +23,10 @@ def failed(
     error: BelljarError, prompt_name: str, phase: Phase, payload: object = None, attempts: int = 1
 ) -> PromptEvaluationError:
     """The error again, as one that is also a PromptEvaluationError; its cause is the error itself."""
-    held = OutputFiltered(*error.args) if isinstance(error, Filtered) else error
+    held = error
+    if isinstance(error, Filtered):
+        held = OutputFiltered(*error.args)
+        held.reason = error.reason
     kind = _also(type(held))  # type: ignore[arg-type]  # a class is hashable
     made = kind.__new__(kind, *held.args)
     made.__dict__.update(held.__dict__)
@@ -39,7 +43,7 @@ def phase(name: Phase, prompt_name: str, payload: object = None) -> Iterator[Non
         yield
     except PromptEvaluationError:  # of an evaluation inside a tool, or of a phase inside this one
         raise
-    except (DeadlineExceededError, BudgetExceededError) as error:
+    except (DeadlineExceededError, BudgetExceededError, TurnLimitExceededError) as error:
         raise failed(error, prompt_name, "budget", payload) from error
     except BelljarError as error:
         raise failed(error, prompt_name, name, payload) from error

@@ -11,17 +11,18 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from threading import RLock
-from typing import ClassVar, Literal, Self, TypeAlias
+from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 from belljar import autorun
 from belljar.errors import WorkspaceError
 from belljar.filesystem import Filesystem, HostFilesystem, HostMount, HostMountPreview
 from belljar.filesystem.export import Export, Take, may_leave
-from belljar.filesystem.mounts import Found, Stamp, check_mounts, copy_files, find_files, stamp, tell_unmatched
+from belljar.filesystem.mounts import Found, Stamp, check_mounts, copy_found, find_files, stamp, tell_unmatched
 from belljar.filesystem.paths import Segments, spelled
 from belljar.prompt import MarkdownSection
 from belljar.prompt.frozen import FrozenDataclass
 from belljar.runtime import SessionProtocol
+from belljar.tools import Tool
 
 _log = logging.getLogger(__name__)
 
@@ -59,6 +60,8 @@ class MountedSection(MarkdownSection[WorkspaceParams]):
     `cleanup`; the directory of a section that is forgotten goes with it.
     """
 
+    provider: ClassVar[str]
+    """Whose adapters bring the files to the model."""
     _works_in_temp_dir: ClassVar[bool] = False
     """Whether results are there, and nowhere else."""
 
@@ -75,14 +78,15 @@ class MountedSection(MarkdownSection[WorkspaceParams]):
         sync_overwrite: bool,
         on_progress: Callable[[WorkspaceProgress], object] | None,
         accepts_overrides: bool,
+        tools: Sequence[Tool[Any, Any]] = (),
     ) -> None:
-        super().__init__(title=title, key=key, template="$overview", accepts_overrides=accepts_overrides)
+        super().__init__(title=title, key=key, template="$overview", tools=tools, accepts_overrides=accepts_overrides)
         check_mounts(mounts, allowed_host_roots=allowed_host_roots)
         self.session = session
         self.mounts = tuple(mounts)
         self._roots = tuple(allowed_host_roots)
         self._sync_on_cleanup = sync_on_cleanup
-        self._sync_to = None if sync_to is None else Path(sync_to)
+        self._sync_to = None if sync_to is None else Path(sync_to).expanduser()
         self._sync_overwrite = sync_overwrite
         self._on_progress = on_progress
         self._lock = RLock()
@@ -197,7 +201,7 @@ class MountedSection(MarkdownSection[WorkspaceParams]):
         made = self._reserved()
         count = self._counter("copy") if self._on_progress is not None else None
         try:
-            copy_files(self._found().files, HostFilesystem(made), progress=count)
+            copy_found(self._found(), HostFilesystem(made), progress=count)
         except BaseException:
             self._remove_directory()
             self._temp_dir = None
@@ -270,8 +274,10 @@ def _remove(directory: str) -> None:
 
 
 def _line(preview: HostMountPreview) -> str:
+    """Paths are whole, so that each can be used as it is read."""
     what = f"`{preview.mount_path}`: {preview.bytes_copied} bytes"
     if not preview.is_directory:
         return f"- {what}"
-    shown = ", ".join(f"`{entry}`" for entry in preview.entries) or "empty"
+    above = "" if preview.mount_path == "." else f"{preview.mount_path}/"
+    shown = ", ".join(f"`{above}{entry}`" for entry in preview.entries) or "empty"
     return f"- {what}, first of all {shown}" if preview.entries else f"- {what}, {shown}"

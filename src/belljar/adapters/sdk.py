@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator
+from collections.abc import AsyncIterable, AsyncIterator, Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from belljar.adapters.checks import fault
+from belljar.errors import InvalidRequest
 from belljar.providers.failures import ClientError, Handle
 from belljar.runtime import Deadline
 
@@ -13,6 +15,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _SOON = 0.001
+_PLAIN = ("AsyncOpenAI", "AsyncAnthropic")
+_OWN_HTTP = "AsyncHttpxClientWrapper"
+"""What the SDKs use where the caller brings no HTTP client."""
 
 
 def options(timeout: Any, deadline: Deadline | None) -> dict[str, Any]:
@@ -30,6 +35,44 @@ def within(client: OpenAI, deadline: Deadline | None) -> OpenAI:
         return client
     deadline.check()
     return client.with_options(**options(client.timeout, deadline))
+
+
+def blocking_twin(client: Any, kind: Callable[..., T], where: str, *more: str) -> T:
+    """A blocking client of the same server as this one of asyncio, for what is done in threads.
+
+    One that lives inside the program gives it itself. What a caller built into his HTTP client, such as a proxy, cannot
+    be taken over, and going without it would be wrong. `more` are members that only this SDK's clients have.
+    """
+    inside: T | None = client.blocking_inside() if hasattr(client, "blocking_inside") else None
+    if inside is not None:
+        return inside
+    key = getattr(client, "api_key", None)
+    if type(client).__name__ not in _PLAIN or type(client._client).__name__ != _OWN_HTTP or not key:
+        raise InvalidRequest(
+            f"{where}: something has to be done by a blocking client, and async_client has an HTTP client, a login or "
+            "a kind of its own that cannot be taken over; pass client as well",
+            param="client",
+        )
+    return kind(
+        api_key=key,
+        base_url=client.base_url,
+        timeout=client.timeout,
+        max_retries=client.max_retries,
+        default_headers=client._custom_headers,
+        default_query=client._custom_query,
+        **{name: getattr(client, name) for name in more},
+    )
+
+
+def check_clients(where: str, client: object, async_client: object, blocking: str, asynchronous: str) -> None:
+    """Whether each is of its kind, told by the names of the SDK's classes: neither is imported for it."""
+    for name, given, wanted, other in (
+        ("client", client, blocking, asynchronous),
+        ("async_client", async_client, asynchronous, blocking),
+    ):
+        names = [one.__name__ for one in type(given).__mro__]
+        if given is not None and (other in names or isinstance(given, str)):
+            raise fault(f"{where}.{name}", type(given).__name__, f"use an instance of {wanted}")
 
 
 async def friendly_stream(items: AsyncIterable[T], handle: Handle) -> AsyncIterator[T]:

@@ -9,6 +9,7 @@ from time import sleep
 from typing import Any, TypeAlias, TypeVar
 
 from belljar.runtime import Deadline
+from belljar.tools.awaiting import awaiting_in
 
 T = TypeVar("T")
 Body: TypeAlias = dict[str, Any]
@@ -51,7 +52,12 @@ Steps: TypeAlias = Generator[Step, Any, T]
 
 
 def run(steps: Steps[T], ask: Callable[[Ask], Heard]) -> T:
-    """In the calling thread."""
+    """In the calling thread. Handlers that are coroutines are awaited one by one, each in a loop of its own."""
+    with awaiting_in(None):
+        return _run(steps, ask)
+
+
+def _run(steps: Steps[T], ask: Callable[[Ask], Heard]) -> T:
     came: object = None
     failure: Exception | None = None
     try:
@@ -76,7 +82,15 @@ def run(steps: Steps[T], ask: Callable[[Ask], Heard]) -> T:
 
 
 async def run_async(steps: Steps[T], ask: Callable[[Ask], Awaitable[Heard]]) -> T:
-    """In the running loop; what may block is done in a thread, where it goes on even if the caller is cancelled."""
+    """In the running loop; what may block is done in a thread, where it goes on even if the caller is cancelled.
+
+    Handlers that are coroutines are awaited in the loop, while the thread waits for them.
+    """
+    with awaiting_in(asyncio.get_running_loop()):
+        return await _run_async(steps, ask)
+
+
+async def _run_async(steps: Steps[T], ask: Callable[[Ask], Awaitable[Heard]]) -> T:
     came: object = None
     failure: Exception | None = None
     try:

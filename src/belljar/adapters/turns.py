@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 from belljar.adapters.steps import Body
 from belljar.errors import ProviderError
 from belljar.runtime import TokenUsage
-from belljar.tools import ProviderTool, Tool, ToolResult
+from belljar.tools import ProviderTool, ToolResult
 
 Hosted: TypeAlias = ProviderTool[Any, Any, Any]
 
@@ -85,8 +85,3 @@ class Conversation(Protocol):
 
     def about(self) -> Mapping[str, object]:
         """What is worth logging of a turn: the model, its limit, and the container with its memory."""
-
-
-def described(tool: Tool[Any, Any]) -> dict[str, Any]:
-    """A function, as `belljar.providers` takes it."""
-    return {"name": tool.name, "description": tool.description, "input_schema": tool.parameters}

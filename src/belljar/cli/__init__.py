@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from belljar import __version__
-from belljar.cli import chat, config, doctor, keys, models, packages, run, sandbox, serve
 from belljar.errors import BelljarError, CallerError, WorkspaceError
 from belljar.visible import visible_lines
 
@@ -31,17 +30,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # a name may hold what the terminal cannot show
-    parser = _parser()
-    args = parser.parse_args(argv)
-    if args.command is None:
-        parser.print_help()
-        return 0
+    as_json = False
     try:
+        parser = _parser()
+        args = parser.parse_args(argv)
+        if args.command is None:
+            parser.print_help()
+            return 0
+        as_json = args.json
         code: int = args.main(args)
         sys.stdout.flush()
         return code
     except BelljarError as error:
-        return _explain(error, as_json=args.json)
+        return _explain(error, as_json=as_json)
     except KeyboardInterrupt:
         print("belljar: interrupted", file=sys.stderr)
         return 130
@@ -64,6 +65,9 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _parser() -> argparse.ArgumentParser:
+    # Loading them takes its time, in which somebody may press Ctrl-C: `main` hears of it by then.
+    from belljar.cli import chat, config, doctor, keys, models, packages, run, sandbox, serve
+
     parser = _Parser(
         prog="belljar",
         description="A code interpreter for any model, under its owner's control: Python in a kernel's jail.",

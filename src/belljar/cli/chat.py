@@ -11,7 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from belljar import autorun
-from belljar.errors import BelljarError, InvalidRequest, Unreachable
+from belljar.cli.given import add_sandbox_url
+from belljar.cli.outdir import directory_for
+from belljar.config import TIERS
+from belljar.errors import BelljarError, InvalidRequest, Unreachable, WorkspaceError
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
@@ -22,6 +25,9 @@ if TYPE_CHECKING:
     from belljar.files.project import Project
     from belljar.providers import BaseClient
 
+_WITH_MEMORY = ("belljar", "openai")
+"""Providers whose containers are made with the memory that is asked for."""
+
 _EXAMPLES = """\
 examples:
   belljar chat "print(6 * 7)"                     # the gateway's built-in model, which runs Python and does not think
@@ -30,12 +36,14 @@ examples:
   belljar chat "One chart for each region" --file sales.csv --zip charts.zip
   belljar chat "Plot it" --file data.csv --yes --json > events.jsonl
   git diff | belljar chat -
+  belljar chat "print(6 * 7)" --sandbox-url http://127.0.0.1:8080    # needs no gateway: one is in the command itself
 
-The provider belljar is a gateway: start one by `belljar serve`. The answer goes to standard output; the code, what it
-prints and the files that it made are shown on standard error. Nothing is saved that you have not agreed to: you are
-shown each file with its size and place, and what would change, and answer yes, no, select 1 3, or rename 1 NAME.
-With --yes you are not asked, and what is there already stays as it is, unless --overwrite is given. What tools run by
-themselves, such as .git, is never saved.
+The provider belljar is a gateway: start one by `belljar serve`. With --sandbox-url, or with that setting where no
+gateway answers, the command is its own gateway, and code runs on that sandbox server. The answer goes to standard
+output; the code, what it prints and the files that it made are shown on standard error. Nothing is saved that you have
+not agreed to: you are shown each file with its size and place, and what would change, and answer yes, no, select 1 3,
+or rename 1 NAME. With --yes you are not asked, and what is there already stays as it is, unless --overwrite is given.
+What tools run by themselves, such as .git, is never saved.
 
 exit codes:
   0    it answered
@@ -62,7 +70,11 @@ def configure(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
     parser.add_argument("--provider", default="belljar", metavar="NAME", help="see belljar models (belljar)")
     parser.add_argument("--model", metavar="NAME", help="the provider's default without")
     parser.add_argument("--url", metavar="URL", help="where the provider is (http://127.0.0.1:8787/v1 for a gateway)")
+    add_sandbox_url(parser)
     parser.add_argument("--key-file", type=Path, metavar="FILE", help="a file with the key, for a gateway with keys")
+    parser.add_argument(
+        "--memory", choices=TIERS, metavar="TIER", help="memory that code may use: 1g, 4g, 16g or 64g (1g)"
+    )
     parser.add_argument("--out", type=Path, metavar="DIR", help="where files are saved; made if missing (.)")
     parser.add_argument("--zip", metavar="NAME", help="all files as one archive of that name")
     saving = parser.add_mutually_exclusive_group()
@@ -76,29 +88,46 @@ def configure(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
 def main(args: argparse.Namespace) -> int:
     from belljar.files.reading import regular
 
-    message = sys.stdin.read() if args.message == "-" else args.message
-    if not message.strip():
-        raise InvalidRequest("message: it is empty; say what to ask", param="message")
     if args.overwrite and not args.yes:
         raise InvalidRequest("--overwrite: without --yes you are asked about each file; add --yes, or leave it out")
     paths = [str(regular(path)) for path in args.files]
+    with directory_for(args.out or Path()):
+        _check_archive(args)
+        return _chat(args, _message(args.message), paths)
+
+
+def _chat(args: argparse.Namespace, message: str, paths: Sequence[str]) -> int:
+    import logging
+
+    from belljar.cli.own_gateway import own_gateway
     from belljar.cli.telling import Teller
     from belljar.providers import create_client
+    from belljar.providers.access import provider_named
 
     key = _key(args.key_file)
+    if args.memory is not None and provider_named(args.provider) not in _WITH_MEMORY:
+        raise InvalidRequest(f"--memory: {args.provider} has no such choice; leave it out")
+    logging.getLogger("belljar").addHandler(logging.NullHandler())  # what it would say is said by the teller
     teller = Teller(as_json=args.json)
-    client = create_client(args.provider, model=args.model, base_url=args.url, api_key=key)
-    answered = _ask(client, message, paths, teller)
-    teller.answered()
-    teller.parts(answered.assistant.parts)
-    saved = _save(answered, teller, args)
-    result = answered.assistant.code_execution_result
-    ran = result is None or result.outcome == "OUTCOME_OK"
-    return teller.end(0 if ran and saved and not answered.failed_uploads else 1)
+    url = _url(args.url, args.provider)
+    with own_gateway(args) as own:
+        client = create_client(args.provider, model=args.model, base_url=url, api_key=key, client=own)
+        answered = _ask(client, message, paths, teller, args.memory)
+        teller.answered()
+        teller.parts(answered.assistant.parts)
+        result = answered.assistant.code_execution_result
+        ran = result is None or result.outcome == "OUTCOME_OK"
+        if not ran:
+            teller.advise()
+        saved = _save(answered, teller, args)
+        return teller.end(0 if ran and saved and not answered.failed_uploads else 1)
 
 
-def _ask(client: BaseClient, message: str, paths: Sequence[str], teller: Teller) -> CodeExecutionResponse:
+def _ask(
+    client: BaseClient, message: str, paths: Sequence[str], teller: Teller, memory: str | None
+) -> CodeExecutionResponse:
     from belljar.cli.live import Watched
+    from belljar.cli.sending import Sending
     from belljar.files import CodeExecutionArgs, FailedUpload, files_api_of, run_code_execution, why_no_files_api
     from belljar.files.results import CodeExecutionOutputFile, is_numbered
     from belljar.providers import ClientError
@@ -106,13 +135,16 @@ def _ask(client: BaseClient, message: str, paths: Sequence[str], teller: Teller)
 
     watched: Any = None
     if isinstance(client, ResponsesClient):
-        watched = Watched(client.client, teller.see)
+        watched = Watched(client.client, teller.see, memory=memory)
         client.client = watched
-    files = files_api_of(client)
+    files = files_api_of(client, largest=None)  # each was named by hand, so what the service takes is sent
     if paths and files is None:
         raise InvalidRequest(f"--file: {why_no_files_api(client.provider)}", param="file")
 
+    sending = Sending(paths, teller)
+
     def tell(text: str, data: Any) -> None:
+        sending.told(data)
         if isinstance(data, FailedUpload) or (isinstance(data, CodeExecutionOutputFile) and is_numbered(data)):
             teller.note(f"belljar: {text}")
 
@@ -123,6 +155,7 @@ def _ask(client: BaseClient, message: str, paths: Sequence[str], teller: Teller)
             files=files,
             put_system_message=tell,
             on_text=teller.text,
+            on_progress=sending.progress,
         )
     except ClientError as error:
         if watched is not None and watched.failed is not None:
@@ -131,6 +164,8 @@ def _ask(client: BaseClient, message: str, paths: Sequence[str], teller: Teller)
             address = str(watched.base_url).rstrip("/")
             raise Unreachable(f"no gateway answers at {address}; start one: belljar serve, or name it: --url") from None
         raise
+    finally:
+        sending.over()
 
 
 def _save(answered: CodeExecutionResponse, teller: Teller, args: argparse.Namespace) -> bool:
@@ -146,14 +181,9 @@ def _save(answered: CodeExecutionResponse, teller: Teller, args: argparse.Namesp
     files = _packed(files, args.zip, teller) if args.zip else _named(files, place)
     if not files:
         return well
-    try:
-        place.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InvalidRequest(f"--out: {str(place)!r} cannot be made: {error.strerror}; name a directory") from None
     project = Project(place)
     proposals = approval.propose(files, project)
     chosen = _decider(args, project, teller)(proposals)
-    approval.check(proposals, chosen, project)
     for number, one in enumerate(proposals, 1):
         path = None
         try:
@@ -224,10 +254,57 @@ def _decider(args: argparse.Namespace, project: Project, teller: Teller) -> Ask:
     return nobody
 
 
+def _check_archive(args: argparse.Namespace) -> None:
+    """What could not be saved in the end is found before the model is asked."""
+    if args.zip is None:
+        return
+    from belljar.files.project import Project
+
+    try:
+        there = Project(args.out or Path()).state(args.zip) == "overwrites"
+    except WorkspaceError as error:
+        raise InvalidRequest(f"--zip: {error}") from None
+    if there and args.yes and not args.overwrite:
+        raise InvalidRequest(
+            f"--zip: {args.zip!r} is there already; to overwrite it: --overwrite, or choose another name"
+        )
+
+
+def _message(given: str) -> str:
+    if given == "-":
+        try:
+            given = sys.stdin.buffer.read().decode()
+        except UnicodeDecodeError as error:
+            raise InvalidRequest(f"message: standard input is not UTF-8 text: {error}", param="message") from None
+    if not given.strip():
+        raise InvalidRequest("message: it is empty; say what to ask", param="message")
+    return given
+
+
+def _url(given: str | None, provider: str) -> str | None:
+    """Where a provider is; of a gateway the address that it shows will do, without /v1."""
+    if given is None:
+        return None
+    from urllib.parse import urlsplit
+
+    try:
+        parts = urlsplit(given)
+        sound = parts.scheme in ("http", "https") and bool(parts.hostname)
+        parts.port  # noqa: B018 - read for what it raises
+    except ValueError:
+        sound = False
+    if not sound:
+        raise InvalidRequest(f"--url: {given!r} is not an address; write http://HOST:PORT/v1")
+    bare = parts.path in ("", "/") and not parts.query
+    return f"{given.rstrip('/')}/v1" if bare and provider == "belljar" else given
+
+
 def _key(path: Path | None) -> str | None:
     if path is None:
         return None
     try:
         return path.read_text().strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidRequest(f"--key-file: {str(path)!r} cannot be read: {error}") from None
+    except OSError as error:
+        raise InvalidRequest(f"--key-file: {str(path)!r} cannot be read: {error.strerror}") from None
+    except ValueError:
+        raise InvalidRequest(f"--key-file: {str(path)!r} is no text; name a file with the key alone") from None

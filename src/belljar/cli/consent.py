@@ -6,12 +6,13 @@ from collections.abc import Iterator, Sequence
 from typing import TextIO
 
 from belljar.cli.terminal import forget_typed, laid_out, shortened, width
-from belljar.errors import InvalidRequest
+from belljar.errors import BelljarError, InvalidRequest
 from belljar.files.approval import (
     QUESTION,
     Approval,
     Ask,
     Proposal,
+    check,
     listing,
     read_answer,
     read_rename,
@@ -25,7 +26,7 @@ _INDENT = "    "
 
 
 def asking(project: Project, answers: TextIO, paper: TextIO) -> Ask:
-    """Asks until there is an answer. The end of the input means no."""
+    """Asks until there is an answer that can be followed. The end of the input means no."""
 
     def ask(proposals: Sequence[Proposal]) -> Approval:
         # What was typed before cannot be an answer: what asked for it was not us.
@@ -34,19 +35,38 @@ def asking(project: Project, answers: TextIO, paper: TextIO) -> Ask:
         while True:
             line = _question(f"{QUESTION} ", answers, paper)
             if line is None:
+                _say(iter(("", "nothing is saved")), paper)
                 return Approval.no()
             if line.strip().lower() == "select":
                 line = f"select {_question('Which numbers? ', answers, paper) or ''}"
             try:
                 if rename := read_rename(line):
-                    proposals = renamed(proposals, *rename, project)
+                    proposals = _renamed(proposals, *rename, project)
                     _show(proposals, paper)
                 else:
-                    return read_answer(line, proposals)
-            except InvalidRequest as error:
+                    return _read(line, proposals, project)
+            except (BelljarError, OSError) as error:
                 _say(laid_out(str(error), width(paper)), paper)
 
     return ask
+
+
+def _renamed(proposals: Sequence[Proposal], number: int, name: str, project: Project) -> Sequence[Proposal]:
+    """Under a name that it can have: for one that it cannot, the list stays as it was."""
+    changed = renamed(proposals, number, name, project)
+    if why := changed[number - 1].refused:
+        raise InvalidRequest(why)
+    check(changed, Approval.yes(changed), project)
+    return changed
+
+
+def _read(line: str, proposals: Sequence[Proposal], project: Project) -> Approval:
+    """An answer that can be followed. An empty line is none: a stray Enter is not to lose what code has made."""
+    if not line.strip():
+        raise InvalidRequest("answer yes to save all of it, or no to save nothing")
+    answer = read_answer(line, proposals)
+    check(proposals, answer, project)
+    return answer
 
 
 def _show(proposals: Sequence[Proposal], paper: TextIO) -> None:
@@ -72,7 +92,10 @@ def _difference(number: int, one: Proposal, columns: int) -> Iterator[str]:
 def _question(text: str, answers: TextIO, paper: TextIO) -> str | None:
     paper.write(text)
     paper.flush()
-    return answers.readline() or None
+    try:
+        return answers.readline() or None
+    except UnicodeDecodeError:  # what was typed is no text, so it is no answer either
+        return "\ufffd\n"
 
 
 def _say(lines: Iterator[str], paper: TextIO) -> None:

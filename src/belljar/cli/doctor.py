@@ -9,10 +9,11 @@ import sys
 import time
 from dataclasses import asdict, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
+from belljar.cli.given import add_sandbox_url, load_settings
 from belljar.config import Settings
-from belljar.errors import BelljarError
+from belljar.errors import BadSettings, BelljarError
 from belljar.visible import visible, visible_lines
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from belljar.sandbox.local.diagnosis import Report
     from belljar.sandbox.local.source import LocalSource
+    from belljar.sandbox.remote import RemoteSource
 
 BOUNDARY = (
     "Code under glass has no network, no environment, no file of yours but those you put there, and fixed limits.",
@@ -40,7 +42,9 @@ examples:
   belljar doctor --attack
   belljar doctor --json | jq .level
 
-exit codes: 0 the jail runs here (and, with --attack, every attack was held off), 1 it does not.
+Where the setting sandbox_url names a sandbox server, that is looked at; --attack is for this host's own jail.
+
+exit codes: 0 the jail runs here, or there (and, with --attack, every attack was held off), 1 it does not.
 """
 
 
@@ -55,12 +59,57 @@ def configure(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
         allow_abbrev=False,
     )
     parser.add_argument("--attack", action="store_true", help="try to get out of a jail, one line a try")
+    add_sandbox_url(parser)
     parser.add_argument("--json", action="store_true", help="the same as JSON; with --attack one line a try")
     parser.set_defaults(main=main)
 
 
 def main(args: argparse.Namespace) -> int:
-    return _attack(args.json) if args.attack else _examine(args.json)
+    if args.attack:
+        return _attack(args.json)
+    try:
+        settings = load_settings({"sandbox_url": args.sandbox_url})
+    except BadSettings:  # told as a part of the report
+        return _examine(args.json)
+    if settings.sandbox_url is not None:
+        return _examine_server(settings, settings.sandbox_url, as_json=args.json)
+    return _examine(args.json)
+
+
+def _examine_server(settings: Settings, url: str, *, as_json: bool) -> int:
+    """Whether code can run on that server, from here."""
+    from belljar.sandbox.default import settled_source
+    from belljar.sandbox.local.diagnosis import Check, Report
+    from belljar.sandbox.packages.stack import judge
+
+    source = cast("RemoteSource", settled_source(settings))
+    try:
+        source.learn()
+        check = Check("sandbox server", True, f"{url}: {source.isolation}")
+    except BelljarError as error:
+        remedy = "see that it runs, and what `belljar doctor` says on its host"
+        check = Check("sandbox server", False, str(error), remedy)
+    report = Report((check,), ())
+    proof: dict[str, Any] = {"ok": False, "error": "not tried: the sandbox server does not answer as it should"}
+    if check.ok:
+        stack = judge(source.packages)
+        words = "the standard library" if settings.packages == "none" else f"{stack.summary} (there)"
+        proof = _prove_server(source, words)
+    if as_json:
+        print(json.dumps({"level": "full" if proof["ok"] else "refused", "sandbox_url": url, **asdict(report),
+                          "proof": proof, "boundary": " ".join(BOUNDARY)}, indent=2))  # fmt: skip
+        return 0 if proof["ok"] else 1
+    _print_checks(report)
+    print()
+    if proof["ok"]:
+        print(
+            f"Code runs on the sandbox server: started in {proof['start_ms']:g} ms, 1 + 1 = 2 in {proof['cell_ms']:g} "
+            f"ms, gone in {proof['end_ms']:g} ms.\nA sandbox starts with {proof['packages']}."
+        )
+    else:
+        print(f"No code can run on the sandbox server: {visible_lines(proof['error'])}")
+    print("\n".join(BOUNDARY).replace("shares with you", "shares with the server's host"))
+    return 0 if proof["ok"] else 1
 
 
 def _examine(as_json: bool) -> int:
@@ -88,16 +137,22 @@ def _examine(as_json: bool) -> int:
 
 
 def _with_cache(report: Report) -> tuple[LocalSource, Report]:
-    """Sandboxes as the settings want them, and the report with a word on where they keep things."""
+    """Sandboxes as the settings want them, and the report with a word on what they keep, and fetch."""
     from belljar.sandbox.default import local_source
     from belljar.sandbox.local import diagnosis
+    from belljar.sandbox.packages.uv_program import find_uv
 
     settings = Settings.load()
     # What is wanted and cannot be had is told as what there is, with the remedy.
     wanted = replace(settings, packages="none" if settings.packages == "none" else "auto")
     source = local_source(wanted, warm=0)
     cache = diagnosis.cache(str(settings.cache_dir), source.no_store)
-    return source, replace(report, checks=(*report.checks, cache))
+    program, problem = "", None
+    try:
+        program = find_uv(settings.fetch_variables)
+    except BelljarError as error:
+        problem = str(error)
+    return source, replace(report, checks=(*report.checks, cache, diagnosis.fetching(program, problem)))
 
 
 def _prove(source: LocalSource) -> dict[str, Any]:
@@ -127,6 +182,25 @@ def _prove(source: LocalSource) -> dict[str, Any]:
     start, cell, end, *stack = (round((after - before) * 1000, 1) for before, after in pairwise(times))
     return {"ok": True, "start_ms": start, "cell_ms": cell, "end_ms": end, "data_ms": stack[0] if stack else None,
             "packages": source.summary}  # fmt: skip
+
+
+def _prove_server(source: RemoteSource, packages: str) -> dict[str, Any]:
+    """The same for a server: what it starts with it tells itself."""
+    from belljar.sandbox.blocking import Sandbox
+
+    times = [time.monotonic()]
+    try:
+        with Sandbox(source=source) as box:
+            times.append(time.monotonic())
+            ran = box.run("1 + 1")
+            times.append(time.monotonic())
+    except (BelljarError, OSError) as error:
+        return {"ok": False, "error": str(error)}
+    times.append(time.monotonic())
+    if ran.text != "2":
+        return {"ok": False, "error": f"1 + 1 gave {ran.text!r}: {ran.exit.text}"}
+    start, cell, end = (round((after - before) * 1000, 1) for before, after in pairwise(times))
+    return {"ok": True, "start_ms": start, "cell_ms": cell, "end_ms": end, "data_ms": None, "packages": packages}
 
 
 def _print_checks(report: Report) -> None:

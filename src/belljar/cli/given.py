@@ -32,6 +32,10 @@ def add_packages(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_sandbox_url(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--sandbox-url", metavar="URL", help="run code on this sandbox server (see: belljar sandbox)")
+
+
 def add_state(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--state-dir", type=os.path.abspath, metavar="DIR", help="the database and the files (~/.local/state/belljar)"

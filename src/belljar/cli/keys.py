@@ -89,9 +89,12 @@ def _revoke(args: argparse.Namespace) -> int:
     from msgspec.structs import replace
 
     async def revoke(records: Records) -> KeyRecord:
-        found = next((key for key in await records.keys() if key.id == args.id), None)
+        keys = await records.keys()
+        found = next((key for key in keys if key.id == args.id), None)
         if found is None:
-            raise NotFound(f"id: there is no key {args.id!r}; belljar keys list shows those there are")
+            named = ", ".join(key.id for key in keys if key.name == args.id and not _is_revoked(key))
+            where = f"that is a name: give the id, {named}" if named else "belljar keys list shows those there are"
+            raise NotFound(f"id: there is no key {args.id!r}; {where}")
         if not _is_revoked(found):
             found = replace(found, revoked_at=int(time.time()))
             await records.put_key(found)

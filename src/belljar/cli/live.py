@@ -9,17 +9,21 @@ See: TypeAlias = Callable[[Any], None]
 
 
 class Watched:
-    """OpenAI's SDK, whose streams are shown to `see` event by event; all else is the SDK's own."""
+    """OpenAI's SDK, whose streams are shown to `see` event by event; all else is the SDK's own.
 
-    def __init__(self, client: Any, see: See) -> None:
+    `memory` is asked for where a container is made.
+    """
+
+    def __init__(self, client: Any, see: See, *, memory: str | None = None) -> None:
         self._client = client
         self._see = see
+        self._memory = memory
         self.failed: Exception | None = None
         """What `see` raised, which the client takes for a failure of the stream."""
 
     @property
     def responses(self) -> Any:
-        return _Responses(self._client.responses, self._show)
+        return _Responses(self._client.responses, self._show, self._memory)
 
     def _show(self, event: Any) -> None:
         try:
@@ -33,11 +37,14 @@ class Watched:
 
 
 class _Responses:
-    def __init__(self, responses: Any, see: See) -> None:
+    def __init__(self, responses: Any, see: See, memory: str | None) -> None:
         self._responses = responses
         self._see = see
+        self._memory = memory
 
     def create(self, **body: Any) -> Any:
+        if self._memory is not None:
+            body["tools"] = [_with_memory(tool, self._memory) for tool in body.get("tools") or ()]
         answer = self._responses.create(**body)
         return _Stream(answer, self._see) if body.get("stream") else answer
 
@@ -60,3 +67,10 @@ class _Stream:
 
     def __exit__(self, *error: object) -> None:
         self._stream.close()
+
+
+def _with_memory(tool: Any, memory: str) -> Any:
+    container = tool.get("container") if isinstance(tool, dict) else None
+    if not isinstance(container, dict):
+        return tool
+    return {**tool, "container": {**container, "memory_limit": memory}}

@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 from dataclasses import asdict, dataclass
+from http.client import HTTPException
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from belljar.visible import visible
 
@@ -16,7 +17,9 @@ if TYPE_CHECKING:
     from belljar.config import ApiSettings
 
 _SHOWN = 4
-_PATIENCE = 2.0
+_PATIENCE = 5.0
+"""Seconds: a gateway that is asked looks around first."""
+_LARGEST = 16 << 20
 _EXAMPLES = """\
 examples:
   belljar models
@@ -76,7 +79,8 @@ def _look(provider: str, settings: ApiSettings) -> Found:
     if provider == "vertex":
         return _vertex(settings)
     if vendor.needs_key:
-        known = [model.id for model in get_models_by_provider(provider) if model.id != vendor.model]
+        rows = sorted(get_models_by_provider(provider), key=lambda row: row.ends is not None)  # those that stay first
+        known = [row.id for row in rows if row.id != vendor.model]
         return Found(provider, True, (vendor.model, *known))
     return _local(provider, access.address_for(provider, settings), access.key_for(provider, settings))
 
@@ -102,19 +106,38 @@ def _vertex(settings: ApiSettings) -> Found:
 
 
 def _local(provider: str, address: str, key: str | None) -> Found:
-    """A server of one's own: what it lists."""
+    """A server of one's own: what it lists. A gateway that is asked looks for model servers again."""
+    from belljar.gateway.upstream import listings
+    from belljar.gateway.upstream.endpoint import without_models
+    from belljar.providers import access
+
+    try:
+        status, body = _get(f"{address}/models", key)
+    except TimeoutError:
+        return Found(provider, False, (), f"{address}: it took longer than {_PATIENCE:g} s")
+    except (OSError, HTTPException, ValueError):
+        start = "; start one: belljar serve" if provider == "belljar" else ""
+        return Found(provider, False, (), f"nobody answers at {address}{start}")
+    listed = listings.judge(status, body)
+    if isinstance(listed, listings.Missing):
+        keys = access.VENDORS[provider].keys if listed.locked else ()
+        return Found(provider, False, (), f"{address}: {listed.why}" + "".join(f"; set {key}" for key in keys))
+    if not listed:
+        return Found(provider, False, (), f"{address}: {without_models(provider)}")
+    return Found(provider, True, tuple(listed))
+
+
+def _get(url: str, key: str | None) -> tuple[int, bytes]:
+    """Status and body, whatever the status is."""
     import urllib.error
     import urllib.request
 
-    headers = {"Authorization": f"Bearer {key}"} if key else {}
-    start = "; start one: belljar serve" if provider == "belljar" else ""
+    request = urllib.request.Request(url, headers={"Authorization": f"Bearer {key}"} if key else {})
     try:
-        request = urllib.request.Request(f"{address}/models", headers=headers)
         with urllib.request.urlopen(request, timeout=_PATIENCE) as answer:
-            listed: Any = json.load(answer)
-        return Found(provider, True, tuple(str(one["id"]) for one in listed["data"]))
+            return answer.status, answer.read(_LARGEST)
     except urllib.error.HTTPError as error:
         with error:
-            return Found(provider, False, (), f"{address} answers {error.code}; it may want a key")
-    except (OSError, ValueError, KeyError, TypeError):
-        return Found(provider, False, (), f"nobody answers at {address}{start}")
+            return error.code, error.read(_LARGEST)
+    except urllib.error.URLError as error:
+        raise error.reason if isinstance(error.reason, OSError) else error from None

@@ -5,12 +5,17 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, cast
 
+from belljar.cli.given import add_sandbox_url, load_settings
 from belljar.config import Settings
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
+
+    from belljar.sandbox.packages import Installed
+    from belljar.sandbox.remote import RemoteSource
 
 _EXAMPLES = """\
 examples:
@@ -28,17 +33,16 @@ def configure(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
+    add_sandbox_url(parser)
     parser.add_argument("--json", action="store_true", help="one JSON array of {name, version}")
     parser.set_defaults(main=main)
 
 
 def main(args: argparse.Namespace) -> int:
-    from belljar.sandbox.default import local_source
-
-    source = local_source(Settings.load(), warm=0, preload=False)
-    found = source.packages
-    if not found or source.stack.flaw:
-        print(f"belljar: a sandbox starts with {source.summary}", file=sys.stderr)
+    settings = load_settings({"sandbox_url": args.sandbox_url})
+    found, less = _here(settings) if settings.sandbox_url is None else _there(settings)
+    if less:
+        print(f"belljar: a sandbox starts with {less}", file=sys.stderr)
     if args.json:
         print(json.dumps([{"name": one.name, "version": one.version} for one in found]))
         return 0
@@ -46,3 +50,24 @@ def main(args: argparse.Namespace) -> int:
     for one in found:
         print(f"{one.name:<{width}}  {one.version}")
     return 0
+
+
+def _here(settings: Settings) -> tuple[Sequence[Installed], str]:
+    """What there is, and in words where that is less than there could be."""
+    from belljar.sandbox.default import local_source
+
+    source = local_source(settings, warm=0, preload=False)
+    return source.packages, source.summary if not source.packages or source.stack.flaw else ""
+
+
+def _there(settings: Settings) -> tuple[Sequence[Installed], str]:
+    """The same of the sandbox server."""
+    from belljar.sandbox.default import settled_source
+    from belljar.sandbox.packages.stack import judge
+
+    source = cast("RemoteSource", settled_source(settings))
+    source.learn()
+    if settings.packages == "none":
+        return (), "the standard library"
+    stack = judge(source.packages)
+    return source.packages, f"{stack.summary} (there)" if stack.flaw else ""

@@ -7,6 +7,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,8 +16,7 @@ from belljar import autorun
 from belljar.cli.terminal import Screen
 from belljar.errors import BelljarError, WorkspaceError
 from belljar.sandbox import explain
-from belljar.sandbox.base import MIB
-from belljar.sandbox.local.files import Files
+from belljar.sandbox.base import BlockingFiles
 from belljar.sandbox.outputs import Display, Exit, FileChanged, Output, Result, Stderr, Stdout
 
 if TYPE_CHECKING:
@@ -28,7 +28,9 @@ _PICTURES = {"image/png": "png", "image/jpeg": "jpg", "image/svg+xml": "svg", "i
 class Reporter:
     """Shows outputs as they come, and at the end what there is to take home."""
 
-    def __init__(self, files: Files, *, out: Path | None, overwrite: bool, script: str | None, as_json: bool) -> None:
+    def __init__(
+        self, files: BlockingFiles, *, out: Path | None, overwrite: bool, script: str | None, as_json: bool
+    ) -> None:
         self._files = files
         self._out = out
         self._overwrite = overwrite
@@ -139,8 +141,8 @@ class Reporter:
 
     def _copy(self, target: Export, name: str) -> str | None:
         try:
-            with self._files.open(name) as source:
-                return self._keep(target, name, iter(lambda: source.read(MIB), b""))
+            with closing(self._files.stream(name)) as pieces:
+                return self._keep(target, name, pieces)
         except (BelljarError, OSError) as error:
             self._note(f"belljar: error: {name!r} could not be read: {error}")
             return None
@@ -187,7 +189,7 @@ def _picture(display: Display) -> tuple[str, bytes] | None:
 
 def _note(end: Exit) -> str:
     """What the exit says beyond the traceback that is shown anyway."""
-    if end.status == "ok" or (end.error is not None and end.error.type == "SystemExit"):
+    if end.limit is None and (end.ok or (end.error is not None and end.error.type == "SystemExit")):
         return ""
     return end.hint if end.status == "raised" else end.text
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import signal
 import sys
 from collections.abc import Iterator
@@ -13,8 +14,9 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, BinaryIO
 
-from belljar.cli.given import add_packages, load_settings
-from belljar.errors import InvalidRequest, NotFound
+from belljar.cli.given import add_packages, add_sandbox_url, load_settings
+from belljar.cli.outdir import make_directory
+from belljar.errors import BelljarError, InvalidRequest, NotFound
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
@@ -26,12 +28,16 @@ if TYPE_CHECKING:
 _OUTPUT = 64 << 20
 """Text shown of a run before the rest goes to a log file: more than a notebook keeps, since a terminal scrolls."""
 
+_FLAGS = {"requirements": "--require", "memory": "--memory", "disk": "--disk", "cpus": "--cpus"}
+_FIELD = re.compile(rf"\A({'|'.join(_FLAGS)})(\[\d+\])?(?=:)")
+
 _EXAMPLES = """\
 examples:
   belljar run -c "import pandas as pd; pd.DataFrame({'x': [1, 2, 3]}).describe()"
   belljar run analysis.py --file data.csv --out results/ --timeout 120 --memory 4g
   belljar run report.py --file 2025.csv=input.csv --require humanize
   echo 'print(1 + 1)' | belljar run -
+  belljar run analysis.py --sandbox-url http://127.0.0.1:8080    # runs where `belljar sandbox` does
   belljar run plot.py --json > outputs.jsonl
 
 Files given by --file are in the working directory, /mnt/data. Files that the code makes there are copied to --out,
@@ -43,7 +49,7 @@ exit codes:
   1    it raised an exception       130  it was interrupted (Ctrl-C; once more kills)
   N    it called sys.exit(N)        137  it was killed for using too much (memory, processor time, output)
   2    the command is wrong         139  it crashed (128 + the signal's number)
-  3    this host cannot confine it or has no such packages, or a file could not be saved
+  3    this host cannot confine it or has no such packages, the sandbox server is away, or a file could not be saved
 """
 
 
@@ -73,6 +79,7 @@ def configure(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
     parser.add_argument("--disk", metavar="SIZE", help="room for files in the working directory (half the memory)")
     parser.add_argument("--cpus", type=float, metavar="N", help="processors it may use at once (all)")
     add_packages(parser)
+    add_sandbox_url(parser)
     parser.add_argument(
         "--require",
         dest="requirements",
@@ -94,22 +101,24 @@ class Input:
 
 
 def main(args: argparse.Namespace) -> int:
-    settings = load_settings({"timeout": args.timeout, "memory": args.memory, "packages": args.packages})
+    flags = ("timeout", "memory", "packages", "sandbox_url")
+    settings = load_settings({name: getattr(args, name) for name in flags})
     code, script = read_code(args.script, args.code)
     if args.overwrite and args.out is None:
         raise InvalidRequest("--overwrite: there is no directory to overwrite in; name it: --out DIR")
     with ExitStack() as stack:
         inputs = [(one.name, stack.enter_context(_open(one))) for one in parse_files(args.files)]
-        from belljar.sandbox.default import local_source
+        from belljar.sandbox.default import settled_source
 
-        source = local_source(settings, warm=0, preload=False)
+        source = settled_source(settings, preload=False)
         from belljar.cli.report import Reporter
         from belljar.sandbox.blocking import Sandbox
 
         if args.out is not None:
-            _make_directory(args.out)
+            make_directory(args.out)
         stack.enter_context(_ending())
         stack.callback(source.shut)
+        stack.enter_context(_by_flags())
 
         box = Sandbox(
             memory=settings.memory,
@@ -118,6 +127,7 @@ def main(args: argparse.Namespace) -> int:
             cpus=args.cpus,
             disk=args.disk,
             output=_OUTPUT,
+            packages="auto" if settings.sandbox_url is None else settings.packages,  # the jail has been told already
             source=source,
         )
         with box:
@@ -129,12 +139,13 @@ def main(args: argparse.Namespace) -> int:
 
 def _run(box: Sandbox, code: str, reporter: Reporter) -> int:
     from belljar.sandbox.outputs import Exit
+    from belljar.sandbox.remedies import Reader, addressed
 
     with _interrupting(box):
         for output in box.stream(code):
             if isinstance(output, Exit):
                 status = exit_code(output)
-                return reporter.finish(output, status)
+                return reporter.finish(addressed(output, Reader.COMMAND), status)
             reporter.show(output)
     raise AssertionError("a run ends with an Exit")
 
@@ -183,12 +194,25 @@ def _ending() -> Iterator[None]:
     def on_signal(number: int, frame: FrameType | None) -> None:
         sys.exit(128 + number)
 
-    before = {number: signal.signal(number, on_signal) for number in (signal.SIGTERM, signal.SIGHUP)}
+    numbers = [signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])]  # not on Windows
+    before = {number: signal.signal(number, on_signal) for number in numbers}
     try:
         yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+@contextmanager
+def _by_flags() -> Iterator[None]:
+    """What is wrong with a field is told by the flag that set it."""
+    try:
+        yield
+    except BelljarError as error:
+        told = _FIELD.sub(lambda found: _FLAGS[found[1]], str(error), count=1)
+        if told != str(error):
+            error.args = (told, *error.args[1:])
+        raise
 
 
 # -- what comes in --------------------------------------------------------------------------------------------------
@@ -248,12 +272,3 @@ def _open(one: Input) -> BinaryIO:
         raise InvalidRequest(f"{one.path!r} is a directory; name the files in it, or pack it first") from None
     except (OSError, ValueError) as error:
         raise InvalidRequest(f"{one.path!r} cannot be read: {getattr(error, 'strerror', None) or error}") from None
-
-
-def _make_directory(path: Path) -> None:
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InvalidRequest(f"--out: {str(path)!r} cannot be made: {error.strerror}; name a directory") from None
-    if not os.access(path, os.W_OK | os.X_OK):
-        raise InvalidRequest(f"--out: {str(path)!r} cannot be written to; name a directory of yours")

@@ -94,12 +94,11 @@ def main(args: argparse.Namespace) -> int:
     check_platform()
     import asyncio
 
-    import uvloop
-
     from belljar.gateway.server import log
+    from belljar.listening import new_event_loop
 
     log.set_up(sys.stderr, level=settings.log_level, form=cast(Literal["text", "json"], settings.log_format))
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
         runner.run(_serve(settings, as_json=args.json))
     return 0
 

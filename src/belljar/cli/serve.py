@@ -67,7 +67,7 @@ def configure(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
     given.add_state(parser)
     parser.add_argument("--timeout", metavar="S", help="seconds of one cell, or none (60)")
     parser.add_argument("--isolation", metavar="KIND", help="a sandbox for each: per_container (default) or per_call")
-    parser.add_argument("--sandbox-url", metavar="URL", help="run code on this sandbox server (see: belljar sandbox)")
+    given.add_sandbox_url(parser)
     given.add_packages(parser)
     parser.add_argument("--max-sandboxes", metavar="N", help="sandboxes alive at once (256)")
     parser.add_argument("--warm", metavar="N", help="sandboxes kept ready (2)")
@@ -92,20 +92,19 @@ _FLAGS = (
 
 def main(args: argparse.Namespace) -> int:
     settings = given.load_settings({name: getattr(args, name) for name in _FLAGS}, file=args.config)
-    settings.check_gateway()
     if settings.code_interpreter and settings.sandbox_url is None:
         from belljar.sandbox.local.probe import check_platform
 
         check_platform()
+    settings.check_gateway()
     import asyncio
 
     sys.setswitchinterval(0.0002)  # a busy loop must not starve the store's writer
-    import uvloop
-
     from belljar.gateway.server import log
+    from belljar.listening import new_event_loop
 
     journal = log.set_up(sys.stderr, level=settings.log_level, form=cast(Literal["text", "json"], settings.log_format))
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
         runner.run(_serve(settings, journal, as_json=args.json))
     return 0
 
@@ -129,7 +128,10 @@ def _announce(started: Started, *, as_json: bool) -> None:
     keys = "none needed on this machine" if started.keys is None else f"{started.keys}; every request needs one"
     rows = [("API", f"{started.url}/v1")]
     rows += [("page", started.page)] if started.page else []
-    rows += [("models" * (number == 0), _listed(*one)) for number, one in enumerate(started.models.items())]
+    listed = [_listed(name, models, started.troubles.get(name)) for name, models in started.models.items()]
+    if started.nobody_at and len(listed) == 1:
+        listed.append(f"no model server yet; one is found when it starts at {', '.join(started.nobody_at)}")
+    rows += [("models" * (number == 0), one) for number, one in enumerate(listed)]
     rows += [("isolation", started.isolation)]
     rows += [("packages", started.packages)] if started.packages else []
     rows += [("keys", keys), ("data", started.state_dir)]
@@ -139,6 +141,8 @@ def _announce(started: Started, *, as_json: bool) -> None:
     print("\nCtrl-C stops it.", flush=True)
 
 
-def _listed(upstream: str, models: Sequence[str]) -> str:
+def _listed(upstream: str, models: Sequence[str], trouble: str | None) -> str:
+    if trouble and not models:
+        return trouble
     more = f" and {len(models) - _MODELS} more" if len(models) > _MODELS else ""
-    return f"{upstream}: {', '.join(models[:_MODELS]) or 'no list yet'}{more}"
+    return f"{upstream}: {', '.join(models[:_MODELS]) or 'no models'}{more}"

@@ -7,9 +7,11 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from belljar.cli.terminal import Screen
+from belljar.cli.terminal import Screen, shortened, width
 from belljar.files.generation import ExecutableCode, Part
 from belljar.files.results import CodeExecutionOutputFile, as_json
+from belljar.sandbox.outputs import Limit
+from belljar.sandbox.remedies import REMEDIES, Reader
 
 
 class Teller:
@@ -19,8 +21,10 @@ class Teller:
         self._json = as_json
         self._out, self._err = Screen(sys.stdout), Screen(sys.stderr)
         self._column = 0
-        self._shown: set[str] = set()
-        """Cells whose output came live."""
+        self._live: dict[str, str] = {}
+        """What came live, by its cell."""
+        self._limit: Limit | None = None
+        """That the last cell met."""
         self._seen = False
         self._head = ""
 
@@ -45,7 +49,7 @@ class Teller:
                 if self._json:
                     self.line({"output": "code", "code": event.code})
             case "belljar:code_interpreter_call.output.delta":
-                self._shown.add(event.item_id)
+                self._live[event.item_id] = self._live.get(event.item_id, "") + event.delta
                 self._printed(event.delta, event.stream)
             case "response.output_item.done" if event.item.type == "code_interpreter_call":
                 self._finished(event.item)
@@ -70,12 +74,23 @@ class Teller:
             self.fresh()
             self._err.say(text)
 
+    def progress(self, text: str) -> None:
+        """A line of our own that the next one is written over, on a terminal only; an empty one clears it."""
+        if not self._json and sys.stderr.isatty():
+            sys.stderr.write(f"\r\x1b[K{shortened(text, width(sys.stderr) - 1)}")
+            sys.stderr.flush()
+
     def fresh(self) -> None:
         """What comes next is ours: on a line of its own, in no colour, and with nothing below."""
         self._under("")
         self._fresh()
         self._out.settle()
         self._err.settle()
+
+    def advise(self) -> None:
+        """What can be done about the limit that the last cell met, if it met one."""
+        if self._limit is not None and (remedy := REMEDIES[self._limit].of(Reader.CHAT)):
+            self.note(f"belljar: {remedy}")
 
     def answered(self) -> None:
         """The model has said all."""
@@ -99,11 +114,13 @@ class Teller:
         if not self._seen and getattr(item, "code", None):
             self._seen = True
             self._code(item.code)
-        if item.id in self._shown:
-            return
-        for output in getattr(item, "outputs", None) or ():
-            if getattr(output, "type", "") == "logs":
-                self._printed(output.logs, "stdout")
+        self._limit = _limit(getattr(item, "belljar", None))
+        live = self._live.pop(item.id, "")
+        logs = "".join(one.logs for one in getattr(item, "outputs", None) or () if getattr(one, "type", "") == "logs")
+        if not live:
+            self._printed(logs, "stdout")
+        elif logs.startswith(live):  # the rest is how it ended: a traceback, or why it was stopped
+            self._printed(logs[len(live) :], "stderr")
 
     def _code(self, code: str) -> None:
         if self._json:
@@ -112,6 +129,8 @@ class Teller:
             self._note(code, "code")
 
     def _printed(self, text: str, stream: str) -> None:
+        if not text:
+            return
         if self._json:
             self.line({"output": stream, "text": text})
         else:
@@ -139,3 +158,9 @@ class Teller:
     def _moved(self, text: str) -> None:
         if text:
             self._column = 0 if text.endswith("\n") else 1
+
+
+def _limit(end: object) -> Limit | None:
+    """Of a cell's end as our gateway tells it; others tell none."""
+    told = end.get("limit") if isinstance(end, dict) else None
+    return next((limit for limit in REMEDIES if limit == told), None)

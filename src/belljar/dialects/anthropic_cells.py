@@ -92,7 +92,7 @@ def read(tool: Tool, use_id: str, code: str, content: Raw) -> tuple[CodeInterpre
         status = "failed"
         logs = result.error_message or _KILLED.get(result.error_code, result.error_code)
         how: Literal["timed_out", "killed"] = "timed_out" if result.error_code == _TOO_LONG else "killed"
-        end = CellEnd(exit=how, reason=result.error_code, text=logs)
+        end = CellEnd(exit=how, reason=result.error_code, text=logs, exit_code=-1)
     elif tool.member is None:
         logs = result.content if isinstance(result.content, str) else ""
         logs = "\n".join(result.lines or ()) or logs
@@ -107,9 +107,14 @@ def read(tool: Tool, use_id: str, code: str, content: Raw) -> tuple[CodeInterpre
             for one in result.content
             if isinstance(one, _File)
         )
-        end = CellEnd(exit="ok")
-        if result.return_code:
-            end = CellEnd(exit="raised", text=f"It ended with the exit code {result.return_code}.")
+        failed = result.return_code != 0
+        end = CellEnd(
+            exit="raised" if failed else "ok",
+            text=f"It ended with the exit code {result.return_code}." if failed else "",
+            exit_code=result.return_code,
+            stdout=result.stdout,
+            stderr=result.stderr,
+        )
     item = CodeInterpreterCall(
         id=id_of(tool, use_id),
         status=status,

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from belljar.models import round_effort
 from belljar.wire.responses import Reasoner
 
 Effort: TypeAlias = Literal["low", "medium", "high", "xhigh", "max"]
@@ -26,14 +28,15 @@ class Family(Struct, frozen=True, kw_only=True):
     """It keeps to a schema, of its answer and of a tool's input."""
     samples: bool = False
     """It takes temperature and top_p, where the version of the wire does."""
+    code_tool: str = "code_execution_20260521"
+    """The newest version of the vendor's code execution that it takes, where the version of the wire does."""
 
     def effort(self, reasoner: Reasoner | None) -> Effort | None:
         """The value that comes nearest without being more than asked for; None where none is to be sent."""
         wanted = reasoner.effort if reasoner else None
-        if wanted is None or not self.efforts or (wanted == "none" and self.thinks != "always"):
+        if wanted is None or (wanted == "none" and self.thinks != "always"):
             return None
-        most = _EFFORTS.index(wanted) if wanted in _EFFORTS else 0
-        return next(one for one in reversed(self.efforts) if _EFFORTS.index(one) <= most)
+        return round_effort(self.efforts, wanted)
 
     def thinking(self, reasoner: Reasoner | None) -> dict[str, Any] | None:
         """`thinking` for a caller who wants it, or who wants none of it; None where that is not to be said."""
@@ -44,27 +47,29 @@ class Family(Struct, frozen=True, kw_only=True):
         return {"type": "adaptive", "display": "summarized"} if reasoner.summary else {"type": "adaptive"}
 
 
-_EARLY = Family(most=4_096, efforts=(), thinks="never", forms=False, samples=True)
-_OLD = Family(most=64_000, efforts=(), thinks="never", forms=False, samples=True)
-_FOUR_FIVE = Family(most=64_000, efforts=(), thinks="never", samples=True)
+_FIRST, _SECOND = "code_execution_20250825", "code_execution_20260120"
+"""Code execution with files, and with a Python that keeps its variables."""
+_EARLY = Family(most=4_096, efforts=(), thinks="never", forms=False, samples=True, code_tool=_FIRST)
+_OLD = Family(most=64_000, efforts=(), thinks="never", forms=False, samples=True, code_tool=_FIRST)
+_FOUR_FIVE = Family(most=64_000, efforts=(), thinks="never", samples=True, code_tool=_SECOND)
 _ALWAYS = Family(thinks="always")
 
 FAMILIES: tuple[tuple[str, Family], ...] = (
     ("claude-3-7", _OLD),
-    ("claude-3-5", Family(most=8_192, efforts=(), thinks="never", forms=False, samples=True)),
+    ("claude-3-5", Family(most=8_192, efforts=(), thinks="never", forms=False, samples=True, code_tool=_FIRST)),
     ("claude-3", _EARLY),
     ("claude-2", _EARLY),
     ("claude-instant", _EARLY),
-    ("claude-opus-4-1", Family(most=32_000, efforts=(), thinks="never", samples=True)),
-    ("claude-opus-4-5", Family(most=64_000, efforts=_EFFORTS[:3], thinks="never", samples=True)),
-    ("claude-opus-4-6", Family(efforts=("low", "medium", "high", "max"), samples=True)),
-    ("claude-opus-4-7", Family()),
-    ("claude-opus-4-8", Family()),
-    ("claude-opus-4", Family(most=32_000, efforts=(), thinks="never", forms=False, samples=True)),
+    ("claude-opus-4-1", Family(most=32_000, efforts=(), thinks="never", samples=True, code_tool=_FIRST)),
+    ("claude-opus-4-5", Family(most=64_000, efforts=_EFFORTS[:3], thinks="never", samples=True, code_tool=_SECOND)),
+    ("claude-opus-4-6", Family(efforts=("low", "medium", "high", "max"), samples=True, code_tool=_SECOND)),
+    ("claude-opus-4-7", Family(code_tool=_SECOND)),
+    ("claude-opus-4-8", Family(code_tool=_SECOND)),
+    ("claude-opus-4", Family(most=32_000, efforts=(), thinks="never", forms=False, samples=True, code_tool=_FIRST)),
     ("claude-sonnet-4-5", _FOUR_FIVE),
-    ("claude-sonnet-4-6", Family(efforts=_EFFORTS[:3], samples=True)),
+    ("claude-sonnet-4-6", Family(efforts=_EFFORTS[:3], samples=True, code_tool=_SECOND)),
     ("claude-sonnet-4", _OLD),
-    ("claude-haiku-4", _FOUR_FIVE),
+    ("claude-haiku-4", replace(_FOUR_FIVE, code_tool=_FIRST)),
     ("claude-haiku", Family(most=64_000)),
     ("claude-opus-5-5", _ALWAYS),
     ("claude-fable", _ALWAYS),
@@ -72,7 +77,7 @@ FAMILIES: tuple[tuple[str, Family], ...] = (
 )
 """By the beginning of the name; the first that fits counts."""
 _CURRENT = Family()
-_OTHER = Family(most=8_192, efforts=(), thinks="never", forms=False, samples=True)
+_OTHER = Family(most=8_192, efforts=(), thinks="never", forms=False, samples=True, code_tool=_FIRST)
 """A model of somebody else's who speaks this wire too."""
 
 

@@ -57,7 +57,12 @@ _body = msgspec.json.Decoder(_Body).decode
 
 def fault(status: int, headers: Mapping[str, str], body: bytes, upstream: str) -> ProviderError:
     """The error that an answer other than 200 means; `upstream` names the server in the message."""
-    return faults.fault(status, headers, _plain(body), upstream)
+    error = faults.fault(status, headers, _plain(body), upstream)
+    if error.reason == "RATE_LIMIT" and headers.get("anthropic-ratelimit-tokens-remaining") == "0":
+        error.reason = "TOKEN_RATE_LIMIT"
+    elif error.reason == "BAD_REQUEST" and "input_schema" in str(error):
+        error.reason = "INVALID_SCHEMA"
+    return error
 
 
 def reported(payload: bytes, upstream: str) -> ProviderError:

@@ -12,6 +12,7 @@ from belljar.dialects.anthropic_families import Family, family
 from belljar.dialects.anthropic_messages import Conversation
 from belljar.dialects.deltas import ModelRequest
 from belljar.dialects.quirks import Quirks
+from belljar.dialects.sampling import ANTHROPIC, claude_samples, members
 from belljar.errors import InvalidRequest
 from belljar.wire import codec
 from belljar.wire.items import Json
@@ -22,8 +23,6 @@ _Tool: TypeAlias = FunctionTool | CustomTool | CodeInterpreterTool
 
 HOSTED = "code_execution"
 """What the vendor's own code interpreter is called."""
-_NO_SAMPLING = "2026-10-21"
-"""The version from which on temperature and top_p are refused."""
 _NOTHING: Body = {"type": "object", "properties": {}}
 _TEXT: Body = {
     "type": "object",
@@ -64,8 +63,12 @@ def encode(request: ModelRequest, quirks: Quirks, paused: Paused | None = None) 
         body["thinking"] = thinking
     if config := _output_config(request, quirks, kind):
         body["output_config"] = config
-    if quirks.version < _NO_SAMPLING and kind.samples and thinking is None:
-        body.update(_sampling(request))
+    chosen = members(request.sampling, ANTHROPIC)
+    if claude_samples(request.model, quirks) and thinking is None:
+        chosen.update(_sampling(request))
+    else:
+        chosen.pop("top_k", None)
+    body.update(chosen)
     if request.safety_identifier:
         body["metadata"] = {"user_id": request.safety_identifier}
     if container := (paused.container if paused is not None else None) or _container(request):
@@ -96,7 +99,7 @@ def _sampling(request: ModelRequest) -> Body:
 
 def answer_tool(request: ModelRequest, quirks: Quirks) -> str | None:
     """The tool whose input is the answer, where a form can be had in no other way."""
-    if request.text.format.type != "json_schema" or _keeps_form(quirks, family(request.model)):
+    if request.text.format.type != "json_schema" or _keeps_form(request, quirks, family(request.model)):
         return None
     name = "json"
     while any(name == getattr(tool, "name", None) for tool in request.tools):
@@ -104,15 +107,22 @@ def answer_tool(request: ModelRequest, quirks: Quirks) -> str | None:
     return name
 
 
-def _keeps_form(quirks: Quirks, kind: Family) -> bool:
-    return kind.forms and "json_schema" in quirks.formats
+def _keeps_form(request: ModelRequest, quirks: Quirks, kind: Family) -> bool:
+    return kind.forms and "json_schema" in quirks.formats and not _is_open(request.text.format.schema or {})
+
+
+def _is_open(schema: Json) -> bool:
+    """Whether an object in it says that it has members beyond those it names, which no form may."""
+    if isinstance(schema, dict):
+        return schema.get("additionalProperties", False) is not False or any(map(_is_open, schema.values()))
+    return isinstance(schema, list) and any(map(_is_open, schema))
 
 
 def _output_config(request: ModelRequest, quirks: Quirks, kind: Family) -> Body:
     config: Body = {}
     if effort := kind.effort(request.reasoning):
         config["effort"] = effort
-    if request.text.format.type == "json_schema" and _keeps_form(quirks, kind):
+    if request.text.format.type == "json_schema" and _keeps_form(request, quirks, kind):
         config["format"] = {"type": "json_schema", "schema": _closed(request.text.format.schema or {"type": "object"})}
     return config
 
@@ -188,14 +198,14 @@ def _known(request: ModelRequest) -> list[_Tool]:
 
 def _tool(tool: _Tool, quirks: Quirks, kind: Family) -> Body:
     if isinstance(tool, CodeInterpreterTool):
-        return {"type": quirks.code_tool, "name": HOSTED}
+        return {"type": min(quirks.code_tool, kind.code_tool), "name": HOSTED}  # the older: they end in their dates
     if isinstance(tool, CustomTool):
         return {"name": tool.name, "description": _about(tool), "input_schema": _TEXT}
     written: Body = {"name": tool.name}
     if tool.description:
         written["description"] = tool.description
-    strict = bool(tool.strict and quirks.strict and kind.forms)
     schema = _object(tool.parameters)
+    strict = bool(tool.strict and quirks.strict and kind.forms) and not _is_open(schema)
     written["input_schema"] = _closed(schema) if strict else schema
     if strict:
         written["strict"] = True

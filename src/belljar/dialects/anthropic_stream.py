@@ -43,9 +43,10 @@ from belljar.wire.tools import CustomTool
 
 _Reason: TypeAlias = Literal["stop", "length", "filtered"]
 
-_REASONS: Mapping[str, _Reason] = MappingProxyType(
+REASONS: Mapping[str, _Reason] = MappingProxyType(
     {"max_tokens": "length", "model_context_window_exceeded": "length", "refusal": "filtered"}
 )
+"""What its `stop_reason` means, where the answer did not come to its end."""
 _PAUSE = "pause_turn"
 _PAUSES = 50
 """Times that one answer may be interrupted."""
@@ -299,7 +300,7 @@ class MessagesDecoder(StreamDecoder):
         self._done = True
         for index in list(self._open):
             self._finish(index, out)
-        reason = _REASONS.get(self._reason or "", "stop")
+        reason = REASONS.get(self._reason or "", "stop")
         if reason == "stop":
             self._end_torn(out)
         if self._reason != _PAUSE:

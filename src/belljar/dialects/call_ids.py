@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import secrets
 from collections import deque
 
 RESPONSES = r"[a-zA-Z0-9_-]{1,64}"
@@ -20,6 +21,18 @@ CHAT = r"[!-~]{1,40}"
 """What fits most servers of chat completions: OpenAI's and Azure's count to 40, and so does who hands on to them."""
 NINE = r"[a-zA-Z0-9]{9}"
 """What fits Mistral."""
+
+_WRITTEN = "call_written_"
+"""The id tells it, since that is all of a call that every client sends back as it was."""
+
+
+def new_written() -> str:
+    """An id for a call that the model only wrote into its answer."""
+    return _WRITTEN + secrets.token_hex(12)
+
+
+def is_written(call_id: str) -> bool:
+    return call_id.startswith(_WRITTEN)
 
 
 class CallIds:

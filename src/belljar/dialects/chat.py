@@ -8,6 +8,7 @@ from belljar.dialects.chat_request import custom_names, encode
 from belljar.dialects.chat_stream import ChatDecoder
 from belljar.dialects.deltas import Decoder, ModelRequest
 from belljar.dialects.faults import fault
+from belljar.dialects.holding import holding
 from belljar.dialects.premises import Premises
 from belljar.dialects.quirks import Quirks
 
@@ -20,4 +21,8 @@ PREMISES: Premises | None = None
 
 def decoder(request: ModelRequest, quirks: Quirks, upstream: str) -> Decoder:
     """For the answer to this request; `upstream` names the server in errors."""
-    return names.restoring(request, names.CHAT, lambda sent: ChatDecoder(quirks, upstream, custom=custom_names(sent)))
+
+    def make(sent: ModelRequest) -> Decoder:
+        return holding(sent, ChatDecoder(quirks, upstream, custom=custom_names(sent)))
+
+    return names.restoring(request, names.CHAT, make)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
 
-from belljar.dialects import cells, names
+from belljar.dialects import cells, in_words, names
 from belljar.dialects.call_ids import CallIds
 from belljar.dialects.deltas import ModelRequest
 from belljar.dialects.quirks import Quirks, for_model
+from belljar.dialects.sampling import chat_row, members
 from belljar.errors import InvalidRequest
 from belljar.wire import codec
 from belljar.wire.items import (
@@ -47,26 +48,29 @@ def encode(request: ModelRequest, quirks: Quirks) -> bytes:
     """What the server would not take is left out, as `quirks` says. Asks for the whole where nobody wants pieces."""
     request, quirks = names.fitted(request, names.CHAT), for_model(quirks, request.model)
     body: Body = {"model": request.model, "messages": _Messages(request, quirks).all(), "stream": request.stream}
-    body.update(_choosing(request.tool_choice, _functions(request), quirks))
+    functions = _functions(request)
+    if not request.in_words:
+        body.update(_choosing(request.tool_choice, functions, quirks))
     body.update(_format(request.text.format, quirks))
     optional = {
         quirks.limit: request.max_output_tokens,
         "temperature": request.temperature,
         "top_p": request.top_p,
+        **members(request.sampling, chat_row(quirks)),
     }
     extras = {
         "stream_options": {"include_usage": True} if request.stream else None,
         "parallel_tool_calls": False if "tools" in body and not request.parallel_tool_calls else None,
         "reasoning_effort": request.reasoning.effort if request.reasoning else None,
         "verbosity": request.text.verbosity if request.text.verbosity != "medium" else None,
-        "logprobs": True if request.top_logprobs else None,
+        "logprobs": True if request.logprobs or request.top_logprobs else None,
         "service_tier": request.service_tier,
         "prompt_cache_key": request.prompt_cache_key,
         "safety_identifier": request.safety_identifier,
     }
     body.update({name: value for name, value in optional.items() if value is not None})
     body.update({name: value for name, value in extras.items() if value is not None and name in quirks.members})
-    if "logprobs" in body:
+    if "logprobs" in body and request.top_logprobs:
         body["top_logprobs"] = request.top_logprobs
     return codec.encode(body)
 
@@ -96,10 +100,11 @@ def _functions(request: ModelRequest) -> list[_Function]:
 def _function(tool: _Function, quirks: Quirks) -> Body:
     if isinstance(tool, CustomTool):
         return {"type": "function", "function": _custom(tool)}
-    function: Body = {"name": tool.name}
-    if tool.description:
-        function["description"] = tool.description
-    function["parameters"] = tool.parameters or {"type": "object", "properties": {}}
+    function: Body = {
+        "name": tool.name,
+        "description": tool.description or "",  # llama.cpp and some templates break where there is none
+        "parameters": tool.parameters or {"type": "object", "properties": {}},
+    }
     if tool.strict and quirks.strict:
         function["strict"] = True
     return {"type": "function", "function": function}
@@ -122,26 +127,28 @@ def _custom(tool: CustomTool) -> Body:
 
 
 def _choosing(choice: ToolChoice, tools: Sequence[_Function], quirks: Quirks) -> Body:
-    """The tools, and which must be used. Where that cannot be said, fewer are sent, which comes close."""
-    said: str | Body
-    if isinstance(choice, Choice):
-        meant = [tool for tool in tools if _is(choice, tool)]
-        if meant and "named" in quirks.choosing:
-            said = {"type": "function", "function": {"name": meant[0].name}}
-        else:
-            tools, said = meant, "required"
-    elif isinstance(choice, AllowedTools):
-        tools, said = [tool for tool in tools if any(_is(one, tool) for one in choice.tools)], choice.mode
-    else:
-        said = choice
-        if said == "none" and said not in quirks.choosing:
-            tools = ()
+    """The tools, and which must be used."""
+    tools, said = _chosen(choice, tools, quirks.choosing)
     if not tools:
         return {}
     body: Body = {"tools": [_function(tool, quirks) for tool in tools]}
     if isinstance(said, dict) or said in quirks.choosing:
         body["tool_choice"] = said
     return body
+
+
+def _chosen(
+    choice: ToolChoice, tools: Sequence[_Function], choosing: Collection[str]
+) -> tuple[Sequence[_Function], str | Body]:
+    """Where a choice cannot be said, there are fewer tools, which comes close."""
+    if isinstance(choice, Choice):
+        meant = [tool for tool in tools if _is(choice, tool)]
+        if meant and "named" in choosing:
+            return tools, {"type": "function", "function": {"name": meant[0].name}}
+        return meant, "required"
+    if isinstance(choice, AllowedTools):
+        return [tool for tool in tools if any(_is(one, tool) for one in choice.tools)], choice.mode
+    return () if choice == "none" and choice not in choosing else tools, choice
 
 
 def _is(choice: Choice, tool: _Function) -> bool:
@@ -180,7 +187,7 @@ def _told_schema(asked: TextFormat, quirks: Quirks) -> str:
 
 
 class _Turn:
-    """What the assistant said in one go: text, the calls that follow it, and their results."""
+    """What the assistant said in one go: text, the calls that follow it or were written in it, and their results."""
 
     __slots__ = ("calls", "more", "open", "results", "text", "thought")
 
@@ -208,6 +215,9 @@ class _Messages:
         self._request = request
         self._quirks = quirks
         self._call_ids = CallIds(quirks.call_ids)
+        self._plain = in_words.plainly(request)
+        self._told = False
+        """The last message tells results in the user's words."""
         self._done: list[Body] = []
         self._turn: _Turn | None = None
         self._thought = ""
@@ -219,6 +229,9 @@ class _Messages:
     def all(self) -> list[Body]:
         request = self._request
         instructions = [request.instructions or "", _told_schema(request.text.format, self._quirks)]
+        if request.in_words:
+            tools, said = _chosen(request.tool_choice, _functions(request), ())
+            instructions.append(in_words.described(tools, now=said == "required"))
         if any(instructions):
             self._order("developer", "\n\n".join(filter(None, instructions)))
         for item in request.items:
@@ -263,6 +276,9 @@ class _Messages:
             self._order(item.role, _plain(item.content))
 
     def _asked(self, content: str | list[Body]) -> None:
+        if self._told:  # many chat templates want the roles to alternate
+            self._told = False
+            content = _joined(self._done.pop()["content"], content)
         if self._quirks.ordered and self._done and self._done[-1]["role"] == "tool":
             self._done.append({"role": "assistant", "content": _HEARD})
         self._done.append({"role": "user", "content": content})
@@ -287,36 +303,46 @@ class _Messages:
         return self._turn
 
     def _called(self, item: FunctionCall | CustomToolCall, arguments: str) -> None:
-        turn = self._calling(item.call_id, item.name, arguments)
+        turn = self._calling(item.call_id, item.name, arguments, None)
         turn.open, turn.more = True, False
         outputs = self._outputs.get(item.call_id)
         output = outputs.popleft().output if outputs else ""
         turn.results.append((_plain(output), _images(output)))
 
     def _ran(self, item: CodeInterpreterCall) -> None:
-        turn = self._calling(item.id, cells.NAME, cells.arguments(item))
+        turn = self._calling(item.id, cells.NAME, cells.arguments(item), cells.written(item))
         turn.more = cells.more(item)
         turn.results.append((cells.told(item, self._request), [*self._request.call_images.get(item.id, ())]))
 
-    def _calling(self, call_id: str, name: str, arguments: str) -> _Turn:
+    def _calling(self, call_id: str, name: str, arguments: str, written: str | None) -> _Turn:
         turn = self._turn
-        if turn is None or (turn.calls and turn.over):
+        if turn is None or (turn.results and turn.over):
             self._close()
             turn = self._opened()
+        if self._plain:
+            if written is None or not (written or any(turn.text)):
+                turn.text.append(in_words.called(name, arguments))
+            else:
+                turn.text[-1:] = ["".join([*turn.text[-1:], written])]
+            return turn
         id = self._call_ids.call(call_id)
         turn.calls.append({"id": id, "type": "function", "function": {"name": name, "arguments": arguments}})
         return turn
 
     def _close(self) -> None:
         turn, self._turn = self._turn, None
-        if turn is None or not (turn.calls or any(turn.text)):
+        if turn is None or not (turn.results or any(turn.text)):
             return
+        self._told = False
         said: Body = {"role": "assistant", "content": "\n\n".join(turn.text)}
         if turn.calls:
             said["tool_calls"] = turn.calls
             if turn.thought and self._quirks.reasoning:
                 said[self._quirks.reasoning] = turn.thought
         self._done.append(said)
+        if self._plain:
+            self._tell(turn)
+            return
         later: list[Body] = []
         for call, (told, images) in zip(turn.calls, turn.results, strict=True):
             shown = [_image(url) for url in images]
@@ -328,6 +354,22 @@ class _Messages:
             self._done.append({"role": "tool", "tool_call_id": call["id"], "content": content})
         if later:
             self._asked([{"type": "text", "text": _IMAGES}, *later])
+
+    def _tell(self, turn: _Turn) -> None:
+        """The results as the user's words."""
+        if turn.results:
+            told = in_words.answered([told for told, _ in turn.results])
+            shown = [_image(url) for _, images in turn.results for url in images]
+            self._asked([{"type": "text", "text": told}, *shown] if shown else told)
+            self._told = True
+
+
+def _joined(before: str | list[Body], after: str | list[Body]) -> str | list[Body]:
+    """Two messages as one."""
+    if isinstance(before, str) and isinstance(after, str):
+        return f"{before}\n\n{after}"
+    parts = [[{"type": "text", "text": one}] if isinstance(one, str) else one for one in (before, after)]
+    return [*parts[0], *parts[1]]
 
 
 def _whole(arguments: str) -> str:

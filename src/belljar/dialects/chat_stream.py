@@ -299,7 +299,7 @@ class ChatDecoder(StreamDecoder):
         if cut and not _is_whole(arguments):
             return
         if call.custom:
-            arguments = _free_text(arguments)
+            arguments = free_text(arguments)
             out.append(CallPiece(call.index, arguments))
         elif not arguments.strip():
             arguments += "{}"
@@ -347,7 +347,7 @@ def _is_whole(arguments: str) -> bool:
         return False
 
 
-def _free_text(arguments: str) -> str:
+def free_text(arguments: str) -> str:
     """What a custom tool is given, out of the function call that stands for it."""
     try:
         data = codec.decode(arguments)

@@ -8,6 +8,7 @@ from typing import Literal, Protocol, TypeAlias
 from msgspec import Struct, field
 
 from belljar.wire.items import Annotation, CodeInterpreterCall, InputItem, Json, OtherItem, Reasoning
+from belljar.wire.requests import Sampling
 from belljar.wire.responses import Reasoner, TextConfig, Usage
 from belljar.wire.tools import CodeInterpreterTool, CustomTool, FunctionTool, HostedTool, ToolChoice
 
@@ -45,7 +46,12 @@ class ModelRequest(Struct, frozen=True, kw_only=True):
     max_output_tokens: int | None = None
     temperature: float | None = None
     top_p: float | None = None
+    sampling: Sampling = field(default_factory=Sampling)
+    """A dialect carries what `sampling` says that its servers take."""
+    logprobs: bool = False
+    """Whether to tell the probability of each token."""
     top_logprobs: int = 0
+    """And of how many others that could have stood there."""
     text: TextConfig = field(default_factory=TextConfig)
     reasoning: Reasoner | None = None
     encrypted_reasoning: bool = False
@@ -54,6 +60,8 @@ class ModelRequest(Struct, frozen=True, kw_only=True):
     service_tier: str | None = None
     safety_identifier: str | None = None
     truncation: Literal["auto", "disabled"] = "disabled"
+    in_words: bool = False
+    """The model is not given tools by its server: they are told in the prompt, and called in its answer."""
     stream: bool = True
     """Somebody wants the answer as it is written; a dialect may ask for it whole otherwise."""
     call_outputs: dict[str, str] = field(default_factory=dict)
@@ -116,6 +124,8 @@ class CallBegun(Struct, frozen=True):
     name: str
     custom: bool = False
     """Its input is free text, not JSON."""
+    namespace: str | None = None
+    """Where its vendor knows namespaces: the one that the function is declared in."""
 
 
 class CallPiece(Struct, frozen=True):
@@ -174,9 +184,11 @@ class Spent(Struct, frozen=True):
 
 
 class Mended(Struct, frozen=True):
-    """The dialect put right what the model got wrong, before the deltas that follow."""
+    """The dialect put right what the model got wrong, before the call that follows."""
 
     what: str
+    written: str | None = None
+    """The text of the model's that the call was found in, as far as it was not told as `Text`."""
 
 
 Delta: TypeAlias = (
@@ -233,3 +245,5 @@ class Traits(Struct, frozen=True, kw_only=True):
     runs: bool = False
     """Its vendor can run code in a sandbox of its own."""
     dialect: str = "chat"
+    carries: frozenset[str] | None = None
+    """Wishes of how to sample that reach it, by our names; None where it is not known and nothing need be told."""

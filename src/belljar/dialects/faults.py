@@ -18,6 +18,7 @@ from belljar.errors import (
     ContextTooLong,
     Declined,
     Filtered,
+    Loading,
     ProviderError,
     QuotaExceeded,
     RateLimited,
@@ -52,6 +53,16 @@ _CODES: Mapping[str, type[ProviderError]] = MappingProxyType(
         "server_is_overloaded": Unreachable,
     }
 )
+_REASONS: Mapping[type[ProviderError], str] = MappingProxyType(
+    {
+        BadKey: "AUTH_ERROR",
+        QuotaExceeded: "QUOTA_EXCEEDED",
+        ContextTooLong: "CONTEXT_LENGTH_EXCEEDED",
+        Filtered: "CONTENT_POLICY",
+    }
+)
+"""The library's codes of those that have only one."""
+_SCHEMAS = frozenset(["invalid_function_parameters", "invalid_json_schema"])
 _REQUEST = ("invalid_", "image_", "empty_image", "unsupported_image", "failed_to_download_image")
 """How codes begin that find fault with the request. They come with any status, and count where there is none."""
 _STATUSES: Mapping[int, type[ProviderError]] = MappingProxyType(
@@ -81,17 +92,37 @@ _TOO_LONG = re.compile(
     r"|(greater|larger) than the context (length|size|window)"
     r"|context length of only|context the overflows|reached context length"
     r"|maximum model length|too long to fit into the model|prompt (is )?too long"
-    r"|input tokens exceed|range of input length|reduce the length of (the|your)|request too large",
+    r"|maximum prompt length is|input tokens exceed"
+    r"|range of input length|reduce the length of (the|your)|request too large",
     re.IGNORECASE,
 )
+_UNFIT = re.compile(
+    r"(image|audio|video|vision|tool|function)s?( input| calling| use)? (is|are) not (supported|enabled)"
+    r"|(does not|doesn't|do not|don't|cannot) support (images?|audio|vision|video|multi-?modal|tools?|functions?)\b"
+    r"|no endpoints found that support|missing data required for image input|not a multi-?modal model"
+    r"|vision add-on is not loaded|at most 0 (image|audio|video)|only '?text'? content type is supported"
+    r"|content must be a string|failed to parse (tools|messages|tool_choice|grammar)|\bjson\.exception\.",
+    re.IGNORECASE,
+)
+"""What servers write of a request that their model or its template cannot take, some as of a fault of their own."""
+_PICTURES = re.compile(r"image|vision|multi-?modal", re.IGNORECASE)
+_WRONG_KEY = re.compile(r"incorrect api key provided", re.IGNORECASE)
+_SPENT = re.compile(r"used all available credits|monthly spending limit|have any credits", re.IGNORECASE)
+"""xAI's words: a wrong key is a 400 there, and an empty account a 403 or a 429."""
 _FLAGGED = re.compile(r"\bmoderation|\bflagged\b|content polic|inappropriate content", re.IGNORECASE)
 _NO_MODEL = re.compile(
     r"\bmodel\b.{0,200}\b(not found|does(n't| not) exist|is not (available|a valid))|no such model|unknown model"
     r"|not a valid model",
     re.IGNORECASE | re.DOTALL,
 )
+_LOADING = re.compile(
+    r"\bloading (the )?model\b|\bmodel\b.{0,200}\bis (currently |still )?(being )?load(ing|ed)\b", re.IGNORECASE
+)
 _WAIT = re.compile(r"try again in (?:(\d+)m(?!s))?(?:(\d+(?:\.\d+)?)(ms|s)\b)?", re.IGNORECASE)
 _LONGEST = 2000
+_BLIND = ". Send this model no images, or ask one that sees them."
+_VAGUE = frozenset(["server_error", "api_error", "internal_server_error"])
+"""Codes of a server that takes a caller's fault for its own."""
 
 
 class _Said(Struct, frozen=True):
@@ -117,6 +148,11 @@ def reported(error: Json, upstream: str) -> ProviderError:
     return _meant(said, said.status, {}, upstream)
 
 
+def is_loading(status: int | None, words: str) -> bool:
+    """Whether a server says that its model is not there yet, as llama.cpp does while it reads it."""
+    return status == 503 and _LOADING.search(words) is not None
+
+
 def _read(error: Json) -> _Said:
     if isinstance(error, list) and error:
         error = error[0]
@@ -137,6 +173,33 @@ def _read(error: Json) -> _Said:
 
 def _meant(said: _Said, status: int | None, headers: Mapping[str, str], upstream: str) -> ProviderError:
     kind = _kind(said, status)
+    error = _error(kind, said, status, headers, upstream)
+    error.reason = _reason(error, said, status, headers)
+    return error
+
+
+def _reason(error: ProviderError, said: _Said, status: int | None, headers: Mapping[str, str]) -> str:
+    """Which of the library's codes it is. What broke before the server could say a word has none here."""
+    match error:
+        case Declined():
+            if error.fault == "model_not_found":
+                return "INVALID_MODEL"
+            return "INVALID_SCHEMA" if _SCHEMAS.intersection(said.codes) else "BAD_REQUEST"
+        case RateLimited():
+            if status == 529 or "overloaded_error" in said.codes:
+                return "SERVER_OVERLOADED"
+            spent = "tokens" in said.codes or headers.get("x-ratelimit-remaining-tokens") == "0"
+            return "TOKEN_RATE_LIMIT" if spent or "tokens per min" in said.message else "RATE_LIMIT"
+        case Unreachable():
+            late = status in (408, 504) or "timeout_error" in said.codes
+            return "TIMEOUT" if late else "SERVER_OVERLOADED"
+        case _:
+            return _REASONS.get(type(error), "API_ERROR")
+
+
+def _error(
+    kind: type[ProviderError], said: _Said, status: int | None, headers: Mapping[str, str], upstream: str
+) -> ProviderError:
     what = said.message[:_LONGEST] or (f"it answered {status}" if status else "it reported an error without a word")
     if kind is BadKey:  # its words may hold part of the key
         shown = f" ({status})" if status else ""
@@ -145,11 +208,17 @@ def _meant(said: _Said, status: int | None, headers: Mapping[str, str], upstream
         return RateLimited(f"{upstream}: {what}", after=_after(headers, said.message))
     if kind is Declined:
         lost = _NO_MODEL.search(said.message) is not None or "model_not_found" in said.codes
+        named = [code for code in said.codes if not code.isdigit() and code not in _VAGUE]
+        blind = _UNFIT.search(said.message) and _PICTURES.search(said.message)
         return Declined(
-            f"{upstream}: {what}",
+            f"{upstream}: {what}{_BLIND if blind else ''}",
             param="model" if lost else said.param,
-            fault="model_not_found" if lost else next(iter(said.codes), None),
+            fault="model_not_found" if lost else next(iter(named), None),
         )
+    if kind is Unreachable and is_loading(status, said.message):
+        wait = _after(headers, said.message)
+        what = f"{upstream} is still loading its model; ask again in a moment"
+        return Loading(what) if wait is None else Loading(what, after=wait)
     if kind is ProviderError and status == 404:
         return ProviderError(f"{upstream}: {what}; check the base_url of this upstream")
     return kind(f"{upstream}: {what}")
@@ -161,9 +230,15 @@ def _kind(said: _Said, status: int | None) -> type[ProviderError]:
     for code in said.codes:
         if code in _CODES:
             return _CODES[code]
+    if status not in (401, 402, 403, 429) and _UNFIT.search(said.message):
+        return Declined
+    if status in (403, 429, None) and _SPENT.search(said.message):
+        return QuotaExceeded
     if status in (400, 403, 404, None):
         if _NO_MODEL.search(said.message):
             return Declined
+        if _WRONG_KEY.search(said.message):
+            return BadKey
         if _FLAGGED.search(said.message):
             return Filtered
     if status is None and any(code.startswith(_REQUEST) for code in said.codes):

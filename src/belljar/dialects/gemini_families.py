@@ -6,11 +6,12 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
+from belljar.models import Effort, round_effort
+
 Level: TypeAlias = Literal["MINIMAL", "LOW", "MEDIUM", "HIGH"]
-Effort: TypeAlias = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 
 LEVELS: tuple[Level, ...] = ("MINIMAL", "LOW", "MEDIUM", "HIGH")
-_LEVEL_OF: dict[str, Level] = {"none": "MINIMAL", "minimal": "MINIMAL", "low": "LOW", "medium": "MEDIUM"}
+_EFFORT_OF: dict[Level, Effort] = {"MINIMAL": "minimal", "LOW": "low", "MEDIUM": "medium", "HIGH": "high"}
 _TOKENS_OF = {"none": 0, "minimal": 512, "low": 2_048, "medium": 8_192, "high": 24_576}
 
 
@@ -31,14 +32,12 @@ class Family(Struct, frozen=True, kw_only=True):
         return bool(self.levels) or self.budget is not None
 
     def thinking(self, effort: Effort) -> dict[str, Any]:
-        """The members of `thinkingConfig` that come nearest; none where it does not think."""
+        """The members of `thinkingConfig` that come nearest, rounded down; none where it does not think."""
         if self.budget is not None:
             least, most = self.budget
             return {"thinkingBudget": min(most, max(least, _TOKENS_OF.get(effort, most)))}
-        if not self.levels:
-            return {}
-        wanted = LEVELS.index(_LEVEL_OF.get(effort, "HIGH"))
-        return {"thinkingLevel": next((one for one in self.levels if LEVELS.index(one) >= wanted), self.levels[-1])}
+        level = round_effort([_EFFORT_OF[one] for one in self.levels], effort)
+        return {} if level is None else {"thinkingLevel": level.upper()}
 
 
 _BEFORE_THINKING = Family(levels=(), signs=False, combines=False)

@@ -42,7 +42,12 @@ def fault(status: int, headers: Mapping[str, str], body: bytes, upstream: str) -
     wait = _wait(error)
     told = headers if wait is None else {**headers, "retry-after": wait}
     said = {"error": {"code": _code(error), "message": error.get("message")}}
-    return faults.fault(status, told, msgspec.json.encode(said), upstream)
+    meant = faults.fault(status, told, msgspec.json.encode(said), upstream)
+    if meant.reason == "RATE_LIMIT" and any("Token" in quota for quota in _violated(error)):
+        meant.reason = "TOKEN_RATE_LIMIT"
+    elif meant.reason == "BAD_REQUEST" and "function_declarations" in str(meant):
+        meant.reason = "INVALID_SCHEMA"
+    return meant
 
 
 def reported(error: Json, upstream: str) -> ProviderError:
@@ -73,6 +78,13 @@ def _code(error: Mapping[str, Any]) -> str:
     if status == "RESOURCE_EXHAUSTED" and (_SPENT.search(details) or _SPENT.search(message)):
         return "insufficient_quota"
     return _CODES.get(status, status.lower())
+
+
+def _violated(error: Mapping[str, Any]) -> list[str]:
+    """The quotas that were used up."""
+    details = [one for one in error.get("details") or () if isinstance(one, dict)]
+    violations = [one for detail in details for one in detail.get("violations") or () if isinstance(one, dict)]
+    return [str(one.get("quotaId")) for one in violations]
 
 
 def _wait(error: Mapping[str, Any]) -> str | None:

@@ -18,6 +18,8 @@ from belljar.dialects.deltas import ModelRequest
 from belljar.dialects.gemini_families import Family, family
 from belljar.dialects.gemini_signatures import SKIPPED, issuer, opened
 from belljar.dialects.quirks import Quirks
+from belljar.dialects.sampling import GEMINI as SAMPLING
+from belljar.dialects.sampling import members
 from belljar.errors import InvalidRequest
 from belljar.wire import codec
 from belljar.wire.items import (
@@ -76,6 +78,7 @@ def encode(request: ModelRequest, quirks: Quirks) -> bytes:
         "maxOutputTokens": request.max_output_tokens,
         "temperature": request.temperature,
         "topP": request.top_p,
+        **members(request.sampling, SAMPLING),
         "thinkingConfig": _thinking(request, kind),
         **form,
     }

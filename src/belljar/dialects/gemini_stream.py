@@ -37,7 +37,7 @@ from belljar.wire.responses import InputDetails, OutputDetails, Usage
 
 _Reason: TypeAlias = Literal["stop", "length", "filtered"]
 
-_REASONS: Mapping[str, _Reason] = MappingProxyType(
+REASONS: Mapping[str, _Reason] = MappingProxyType(
     {
         "MAX_TOKENS": "length",
         "CONTINUATION": "length",
@@ -52,6 +52,7 @@ _REASONS: Mapping[str, _Reason] = MappingProxyType(
         "IMAGE_RECITATION": "filtered",
     }
 )
+"""What its `finishReason` means, where the answer did not come to its end."""
 _BROKEN: Mapping[str, str] = MappingProxyType(
     {
         "MALFORMED_FUNCTION_CALL": "its model wrote a call that cannot be read; ask again",
@@ -67,9 +68,9 @@ _Ended: TypeAlias = tuple[Literal["completed", "failed"], CellEnd | UnsetType]
 _UNTOLD: _Ended = ("completed", UNSET)
 _ENDS: Mapping[str, _Ended] = MappingProxyType(
     {
-        "OUTCOME_OK": ("completed", CellEnd(exit="ok")),
+        "OUTCOME_OK": ("completed", CellEnd(exit="ok", exit_code=0)),
         "OUTCOME_FAILED": ("completed", CellEnd(exit="raised")),
-        "OUTCOME_DEADLINE_EXCEEDED": ("failed", CellEnd(exit="timed_out")),
+        "OUTCOME_DEADLINE_EXCEEDED": ("failed", CellEnd(exit="timed_out", exit_code=-1)),
     }
 )
 
@@ -384,7 +385,7 @@ class GeminiDecoder(StreamDecoder):
         if self._reason in _BROKEN:
             more = f" ({self._reason_told})" if self._reason_told else ""
             raise ProviderError(f"{self._upstream}: {_BROKEN[self._reason]}{more}")
-        reason = _REASONS.get(self._reason, "stop")
+        reason = REASONS.get(self._reason, "stop")
         self._end_cell(out)
         self._end_thought(out)
         if reason == "stop":

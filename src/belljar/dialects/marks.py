@@ -1,7 +1,8 @@
 """What a vendor wants back unread, marked with whose it is: no other vendor is ever sent it.
 
 OpenAI's own may come unmarked, as callers may have it from there. It has no colon in it. It belongs to the id that the
-item had there, while ours has another: `keep` puts that id into the mark, `give_back` takes it out again.
+item had there, while ours has another: `keep` puts that id into the mark, `give_back` takes it out again. What this
+gateway itself sealed is marked too; from another gateway, which is then the vendor, it is like OpenAI's.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from msgspec import structs
 
 from belljar.wire.items import Reasoning
 
+OURS = "belljar"
 _OPENAI = "openai"
 
 
@@ -32,7 +34,9 @@ def is_marked(kept: str) -> bool:
 def keep(item: Reasoning) -> Reasoning:
     """Reasoning of OpenAI's as we keep it."""
     sealed = item.encrypted_content
-    if not isinstance(sealed, str) or not isinstance(item.id, str) or is_marked(sealed):
+    if not isinstance(sealed, str) or not isinstance(item.id, str):
+        return item
+    if is_marked(sealed) and unmarked(OURS, sealed) is None:
         return item
     return structs.replace(item, encrypted_content=marked(_OPENAI, f"{item.id}:{sealed}"))
 

@@ -13,6 +13,7 @@ from belljar.dialects.call_ids import RESPONSES, CallIds
 from belljar.dialects.deltas import ModelRequest
 from belljar.dialects.marks import give_back
 from belljar.dialects.quirks import Quirks
+from belljar.models import find, nearest_effort, supports_verbosity
 from belljar.wire import codec, ids
 from belljar.wire.items import (
     CodeInterpreterCall,
@@ -29,7 +30,7 @@ from belljar.wire.items import (
     Part,
     Reasoning,
 )
-from belljar.wire.responses import TextConfig
+from belljar.wire.responses import Reasoner, TextConfig
 from belljar.wire.tools import AllowedTools, Choice, CodeInterpreterTool, ToolChoice
 
 Body: TypeAlias = dict[str, Any]
@@ -37,6 +38,8 @@ Native: TypeAlias = Callable[[CodeInterpreterCall], object | None]
 """A cell that the provider ran, in its own form; None where it cannot be told so."""
 
 _FUNCTION = Choice(type="function", name=cells.NAME)
+_LEAST = 16
+"""Tokens of an answer: a smaller limit is refused there."""
 _CELL = re.compile(r"ci_[a-zA-Z0-9_-]{1,61}")
 """The id of a cell of OpenAI's; it refuses others there."""
 
@@ -84,16 +87,16 @@ def write(request: ModelRequest, quirks: Quirks, native: Native) -> Body:
         include.append("reasoning.encrypted_content")
     if hosted:
         include.append("code_interpreter_call.outputs")
-    if request.top_logprobs:
+    if request.logprobs or request.top_logprobs:
         include.append("message.output_text.logprobs")
     optional: Body = {
         "instructions": request.instructions,
-        "max_output_tokens": request.max_output_tokens,
+        "max_output_tokens": request.max_output_tokens and max(_LEAST, request.max_output_tokens),
         "temperature": request.temperature,
         "top_p": request.top_p,
         "top_logprobs": request.top_logprobs or None,
-        "text": request.text if request.text != TextConfig() else None,
-        "reasoning": request.reasoning,
+        "text": _text(request),
+        "reasoning": _reasoning(request),
         "truncation": request.truncation if request.truncation != "disabled" else None,
         "include": include or None,
     }
@@ -105,6 +108,22 @@ def write(request: ModelRequest, quirks: Quirks, native: Native) -> Body:
     body.update({name: value for name, value in optional.items() if value is not None})
     body.update({name: value for name, value in extras.items() if value is not None and name in quirks.members})
     return body
+
+
+def _text(request: ModelRequest) -> TextConfig | None:
+    """Without a verbosity that the model refuses."""
+    heeds = find(request.model) is None or supports_verbosity(request.model)
+    text = request.text if heeds else structs.replace(request.text, verbosity="medium")
+    return text if text != TextConfig() else None
+
+
+def _reasoning(request: ModelRequest) -> Reasoner | None:
+    """With an effort that the model takes; without one where it takes none."""
+    asked = request.reasoning
+    if asked is None or asked.effort is None:
+        return asked
+    told = structs.replace(asked, effort=nearest_effort(request.model, asked.effort))
+    return told if told != Reasoner() else None
 
 
 def _supplied(tool: CodeInterpreterTool, request: ModelRequest) -> CodeInterpreterTool:

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import UNSET, Raw, Struct, UnsetType
 
 from belljar.dialects.decoding import StreamDecoder
 from belljar.dialects.deltas import (
@@ -29,7 +29,16 @@ from belljar.dialects.deltas import (
 )
 from belljar.dialects.faults import reported
 from belljar.errors import Garbled
-from belljar.wire.items import Annotation, CallStatus, CodeInterpreterCall, CodeOutput, Json, OtherItem, Reasoning
+from belljar.wire.items import (
+    Annotation,
+    CallStatus,
+    CellEnd,
+    CodeInterpreterCall,
+    CodeOutput,
+    Json,
+    OtherItem,
+    Reasoning,
+)
 from belljar.wire.responses import InputDetails, OutputDetails, Usage
 
 # -- the wire: only what is read --------------------------------------------------------------------------------------
@@ -67,6 +76,7 @@ class _Call(Struct, gc=False):
     arguments: str = ""
     input: str = ""
     status: str | None = None
+    namespace: str | None = None
 
 
 class _File(Struct, gc=False):
@@ -75,7 +85,7 @@ class _File(Struct, gc=False):
 
 
 class _Cell(Struct, gc=False):
-    """xAI's has the code in the arguments of a call instead, and tells of files."""
+    """xAI's has the code in the arguments of a call instead, and tells of files and of how it ended."""
 
     id: str = ""
     status: str | None = None
@@ -84,6 +94,7 @@ class _Cell(Struct, gc=False):
     container_id: str = ""
     outputs: tuple[CodeOutput, ...] | None = None
     files: tuple[_File, ...] = ()
+    end: CellEnd | UnsetType = UNSET
 
 
 class _Code(Struct, gc=False):
@@ -235,7 +246,7 @@ class ResponsesDecoder(StreamDecoder):
         if kind in ("function_call", "custom_tool_call"):
             self._called = True
             call = _call(item)
-            out.append(CallBegun(index, call.call_id, call.name, kind == "custom_tool_call"))
+            out.append(CallBegun(index, call.call_id, call.name, kind == "custom_tool_call", call.namespace))
         elif kind == "code_interpreter_call":
             cell = _cell(item)
             place.id, place.container_id = cell.id, cell.container_id
@@ -347,6 +358,7 @@ def _complete_cell(index: int, cell: _Cell, place: _Place, out: list[Delta]) -> 
         code=code,
         container_id=cell.container_id,
         outputs=cell.outputs,
+        belljar=cell.end,
     )
     out.append(HostedEnd(index, item, tuple(map(_made, cell.files))))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 from urllib.parse import urlsplit
@@ -47,6 +47,8 @@ class Quirks(Struct, frozen=True, kw_only=True):
     """Where it wants the reasoning back that led to tool calls; nowhere without."""
     think_tags: bool = True
     """Its models may write reasoning into their text, between <think> tags."""
+    drops_tools: bool = False
+    """Tools reach its models only if their chat template has a place for them, and it does not say whether."""
     call_ids: str = CHAT
     """What ids of calls it takes on the wire of chat completions, as a pattern for the whole of one."""
     ordered: bool = False
@@ -55,8 +57,8 @@ class Quirks(Struct, frozen=True, kw_only=True):
     """Of Anthropic's wire, where that is spoken."""
     eager: bool = False
     """There, a tool may ask for its input as it is written; elsewhere it comes in larger pieces."""
-    code_tool: str = "code_execution_20260120"
-    """There, the version of the vendor's own code execution."""
+    code_tool: str = "code_execution_20260521"
+    """There, the newest version of the vendor's own code execution; a model may take an older one only."""
 
 
 GENERIC = Quirks(name="generic")
@@ -103,11 +105,14 @@ TABLE: Mapping[str, Quirks] = MappingProxyType(
                 members=frozenset(["stream_options", "parallel_tool_calls", "reasoning_effort", "logprobs"]),
                 reasoning="reasoning",
             ),
+            # tool_choice only as a word: a tool that is named is passed over in silence, and any or none is called.
             Quirks(
                 name="llama_cpp",
                 members=frozenset(["stream_options", "parallel_tool_calls", "logprobs"]),
+                choosing=frozenset(["none", "required"]),
                 images="tool",
                 reasoning="reasoning_content",
+                drops_tools=True,
             ),
             # Refuses logprobs with a 400.
             Quirks(
@@ -176,20 +181,38 @@ _VERTEX = re.compile(r"([a-z0-9-]+-)?aiplatform(\.[a-z]+\.rep)?\.googleapis\.com
 """Its host has the place in it."""
 _MISTRALS = re.compile(r"mi[sx]tral|ministral|magistral|(dev|code|lean)stral|(pi|vo)xtral", re.IGNORECASE)
 _PORTS = MappingProxyType({11434: "ollama", 1234: "lm_studio"})
+_OWNERS = MappingProxyType(
+    {"llamacpp": "llama_cpp", "me": "llama_cpp", "vllm": "vllm", "library": "ollama", "organization_owner": "lm_studio"}
+)
+"""What the `owned_by` of a list of models says of the server that wrote it; "me" is llama.cpp's in Python."""
 _NAMES = MappingProxyType({"lmstudio": "lm_studio", "llamacpp": "llama_cpp", "dashscope": "alibaba", "qwen": "alibaba"})
 
 
-def guess(name: str, base_url: str) -> Quirks:
-    """The row that an upstream's address tells, or its port, or else its name."""
-    address = urlsplit(base_url)
-    host = address.hostname or ""
+def of_host(base_url: str) -> Quirks | None:
+    """The row of the vendor whose host this is."""
+    host = urlsplit(base_url).hostname or ""
     if _VERTEX.fullmatch(host):
         return TABLE["vertex"]
     for domain, row in _HOSTS.items():
         if host == domain or host.endswith(f".{domain}"):
             return TABLE[row]
-    if address.port is not None and address.port in _PORTS:
-        return TABLE[_PORTS[address.port]]
+    return None
+
+
+def of_owners(owners: Iterable[str]) -> Quirks | None:
+    """The row of the server that says in its list of models that these own them; None where that tells nothing."""
+    rows = {_OWNERS[owner] for owner in owners if owner in _OWNERS}
+    return TABLE[rows.pop()] if len(rows) == 1 else None
+
+
+def guess(name: str, base_url: str) -> Quirks:
+    """The row that an upstream's address tells, or its port, or else its name: until the server itself was asked."""
+    vendor = of_host(base_url)
+    if vendor is not None:
+        return vendor
+    port = urlsplit(base_url).port
+    if port is not None and port in _PORTS:
+        return TABLE[_PORTS[port]]
     letters = "".join(filter(str.isalpha, name.lower()))
     known = {**{row.replace("_", ""): row for row in TABLE}, **_NAMES}
     return next((TABLE[row] for word, row in known.items() if word in letters), GENERIC)

@@ -11,7 +11,6 @@ from belljar.dialects import cells, openai_request
 from belljar.dialects.deltas import ModelRequest
 from belljar.dialects.marks import unmarked
 from belljar.dialects.quirks import Quirks
-from belljar.models import nearest_effort
 from belljar.wire import codec
 from belljar.wire.items import CodeInterpreterCall, InputFile, InputItem, InputText, Message, Reasoning
 from belljar.wire.responses import Reasoner
@@ -28,22 +27,25 @@ def encode(request: ModelRequest, quirks: Quirks) -> bytes:
     """OpenAI's body without what xAI refuses.
 
     Instructions are its first message, there is no role `developer`, no verbosity and no truncation, and reasoning is
-    always asked for sealed, as nothing is stored there.
+    always asked for sealed, as nothing is stored there. Of how hard to think, only the effort.
     """
     plain = structs.replace(
         request,
         items=tuple(_items(request)),
         instructions=None,
         encrypted_reasoning=True,
-        reasoning=_reasoner(request),
+        reasoning=Reasoner(effort=request.reasoning.effort) if request.reasoning else None,
         text=structs.replace(request.text, verbosity="medium"),
         truncation="disabled",
+        logprobs=False,
         top_logprobs=0,
     )
     hosted = openai_request.hosted_tool(request) is not None
     body = openai_request.write(plain, quirks, lambda item: _cell(item) if hosted else None)
+    if request.logprobs or request.top_logprobs:
+        body["logprobs"] = True
     if request.top_logprobs:
-        body.update(logprobs=True, top_logprobs=request.top_logprobs)
+        body["top_logprobs"] = request.top_logprobs
     if "tools" in body:
         body["tools"] = [_TOOL if isinstance(tool, CodeInterpreterTool) else tool for tool in body["tools"]]
     return codec.encode(body)
@@ -68,15 +70,6 @@ def _items(request: ModelRequest) -> Iterator[InputItem]:
                     yield structs.replace(item, id=id, encrypted_content=sealed)
             case _:
                 yield item
-
-
-def _reasoner(request: ModelRequest) -> Reasoner | None:
-    """Only what the model takes: one that cannot choose its effort refuses the member."""
-    effort = request.reasoning.effort if request.reasoning else None
-    if effort is None:
-        return None
-    nearest = nearest_effort(request.model, effort)
-    return Reasoner(effort=nearest) if nearest else None
 
 
 def _cell(item: CodeInterpreterCall) -> Body:

@@ -62,7 +62,15 @@ def _came(data: dict[str, Any]) -> dict[str, Any]:
     made = data.get("files") or data.get("output_files")
     if not made and isinstance(given, dict):
         made = given.get("output_files")
-    return {"outputs": _outputs(given), "files": list(_files(made))}
+    came = {"outputs": _outputs(given), "files": list(_files(made))}
+    end = _end(given) if isinstance(given, dict) else data.get("end")
+    return {**came, "end": end} if isinstance(end, dict) and "exit" in end else came
+
+
+def _end(given: dict[str, Any]) -> dict[str, Any]:
+    """How a run ended, of which it has a record."""
+    streams = {name: text for name in ("stdout", "stderr") if isinstance(text := given.get(name), str)}
+    return {"exit": "raised" if given.get("error") else "ok", **streams}
 
 
 def _files(made: Any) -> Iterator[dict[str, str]]:

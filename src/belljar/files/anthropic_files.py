@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from belljar.config import ApiSettings
+from belljar.dialects import anthropic_faults
 from belljar.errors import BelljarError
 from belljar.files import faults
 from belljar.files.base import FilesApi
@@ -65,12 +66,12 @@ class AnthropicFiles(FilesApi):
     def _meaning(self, error: Exception) -> BelljarError | None:
         import anthropic
 
-        return faults.of_openai_kind(error, anthropic, self.vendor, self._key)
+        return faults.of_openai_kind(error, anthropic, self.vendor, self._key, anthropic_faults.fault)
 
 
 def _sdk(api_key: str | None, base_url: str | None, settings: ApiSettings | None) -> anthropic.Anthropic:
     found = reach("anthropic", api_key, base_url, settings)
-    address = found.address.removesuffix("/v1")
+    address = access.unversioned(found.address)
     made: anthropic.Anthropic = access.sdk("anthropic").Anthropic(api_key=found.key, base_url=address)
     return made
 

@@ -100,7 +100,10 @@ def propose(files: Iterable[CodeExecutionOutputFile], project: Project) -> list[
 
 
 def renamed(proposals: Sequence[Proposal], number: int, destination: str, project: Project) -> list[Proposal]:
-    """The same, and this one for another place: what would happen there."""
+    """The same, and this one for another place: what would happen there. `InvalidRequest` where another one goes."""
+    other = next((n for n, one in enumerate(proposals, 1) if one.destination == destination and n != number), None)
+    if other is not None:
+        raise InvalidRequest(f"{destination!r} is chosen for file {other}; choose a name for each")
     changed = _proposal(_numbered(proposals, number).file, destination, project)
     return [changed if n == number else one for n, one in enumerate(proposals, 1)]
 
@@ -120,6 +123,8 @@ def check(proposals: Sequence[Proposal], approval: Approval, project: Project) -
     for number, place in approval.chosen.items():
         _numbered(proposals, number)
         project.state(place)
+        if any(other.startswith(f"{place}/") for other in places):
+            raise InvalidRequest(f"{place!r} would be a file and a directory at once; choose another name")
 
 
 def save_one(proposal: Proposal, destination: str, project: Project) -> Saved:
@@ -170,9 +175,9 @@ def read_answer(text: str, proposals: Sequence[Proposal]) -> Approval:
         return Approval.yes(proposals).rename(*rename)
     word, _, rest = text.strip().partition(" ")
     match word.lower():
-        case "yes" | "y" | "all":
+        case "yes" | "y" | "all" if not rest.strip():
             return Approval.yes(proposals)
-        case "no" | "n" | "none" | "":
+        case "no" | "n" | "none" | "" if not rest.strip():
             return Approval.no()
         case "select":
             if numbers := _numbers(rest):

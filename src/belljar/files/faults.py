@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
 
 from belljar.dialects import faults, gemini_faults
-from belljar.errors import BadKey, BelljarError, NotFound, TooLarge, Unreachable
+from belljar.errors import BadKey, BelljarError, NotFound, ProviderError, TooLarge, Unreachable
 from belljar.providers.failures import broken
 
+Meaning: TypeAlias = Callable[[int, Mapping[str, str], bytes, str], ProviderError]
+"""What a vendor's answer means: the `fault` of its dialect."""
 
-def of_openai_kind(error: Exception, sdk: Any, vendor: str, key: str) -> BelljarError | None:
+
+def of_openai_kind(
+    error: Exception, sdk: Any, vendor: str, key: str, fault: Meaning = faults.fault
+) -> BelljarError | None:
     """For the SDKs of OpenAI and Anthropic, which have the same classes; None for what is not theirs."""
     if isinstance(error, sdk.APIStatusError):
         body = json.dumps(error.body).encode()
-        return _answered(error.status_code, error.response.headers, body, vendor, key)
+        return _answered(error.status_code, error.response.headers, body, vendor, key, fault)
     if isinstance(error, sdk.APIConnectionError):
         return Unreachable(f"{vendor} could not be reached ({error.__cause__ or error}); look at the connection")
     return _broken(error, vendor)
@@ -27,27 +32,21 @@ def of_gemini(error: Exception, sdk: Any, vendor: str, key: str) -> BelljarError
     if error.code == 403 and "may not exist" in (error.message or ""):  # how Gemini says that it knows no such file
         return NotFound(f"{vendor}: {error.message}", param="file_id")
     body = json.dumps(error.details).encode()
-    if error.code in _OWN:
-        return _answered(error.code, {}, body, vendor, key)
-    meant = gemini_faults.fault(error.code, {}, body, vendor)
-    return _refused(vendor, key) if isinstance(meant, BadKey) else meant
+    return _answered(error.code, {}, body, vendor, key, gemini_faults.fault)
 
 
-_OWN = (401, 404, 413)
-
-
-def _answered(status: int, headers: Mapping[str, str], body: bytes, vendor: str, key: str) -> BelljarError:
-    meant = faults.fault(status, headers, body, vendor)
+def _answered(
+    status: int, headers: Mapping[str, str], body: bytes, vendor: str, key: str, fault: Meaning
+) -> BelljarError:
+    meant = fault(status, headers, body, vendor)
     match status:
         case 404:
             return NotFound(str(meant).partition("; check the base_url")[0], param="file_id")
         case 413:
             return TooLarge(f"{vendor} finds the file too large; send a smaller one")
-    return _refused(vendor, key) if isinstance(meant, BadKey) else meant
-
-
-def _refused(vendor: str, key: str) -> BadKey:
-    return BadKey(f"{vendor} refused the key; set {key} to one that it takes")
+    if isinstance(meant, BadKey):
+        meant.args = (f"{vendor} refused the key; set {key} to one that it takes",)
+    return meant
 
 
 def _broken(error: Exception, vendor: str) -> Unreachable | None:

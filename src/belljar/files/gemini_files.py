@@ -110,6 +110,6 @@ class _Sink(io.RawIOBase):
 
 def _sdk(api_key: str | None, base_url: str | None, settings: ApiSettings | None) -> genai.Client:
     found = reach("gemini", api_key, base_url, settings)
-    options: dict[str, Any] = {"http_options": {"base_url": found.address}} if found.address else {}
-    made: genai.Client = access.sdk("gemini").Client(vertexai=False, api_key=found.key, **options)
+    options = {"base_url": access.unversioned(found.address)}
+    made: genai.Client = access.sdk("gemini").Client(vertexai=False, api_key=found.key, http_options=options)
     return made

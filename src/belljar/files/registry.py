@@ -11,6 +11,7 @@ from belljar.errors import BelljarError, InvalidRequest
 from belljar.files.anthropic_files import AnthropicFiles
 from belljar.files.base import FilesApi, FilesApiProvider
 from belljar.files.gemini_files import GeminiFiles
+from belljar.files.limits import OWN
 from belljar.files.openai_files import GatewayFiles, OpenAIFiles, XAIFiles
 from belljar.providers.access import provider_named
 from belljar.providers.base import BaseClient
@@ -53,12 +54,12 @@ class FilesApiRegistry:
             _log.info("no Files API for %s: %s", service_type, error)
             return None
 
-    def of_client(self, client: BaseClient) -> FilesApiProvider | None:
+    def of_client(self, client: BaseClient, *, largest: int | None = OWN) -> FilesApiProvider | None:
         """The Files API of the service that a client talks to, by the client's own connection where it is ours."""
         service, sdk = get_provider_name(client), getattr(client, "client", None)
         factory = self._factories.get(service)
         if sdk is not None and isinstance(factory, type) and issubclass(factory, FilesApi):
-            return factory(client=sdk)
+            return factory(client=sdk, largest=largest)
         return self.get(service)
 
     def why_not(self, service_type: str) -> str | None:
@@ -101,9 +102,12 @@ def get_files_api_provider(service_type: str | None) -> FilesApiProvider | None:
     return _shared.get(service_type)
 
 
-def files_api_of(client: BaseClient) -> FilesApiProvider | None:
-    """The Files API of the service that a client talks to, by the same connection; None where it has none."""
-    return _shared.of_client(client)
+def files_api_of(client: BaseClient, *, largest: int | None = OWN) -> FilesApiProvider | None:
+    """The Files API of the service that a client talks to, by the same connection; None where it has none.
+
+    `largest` is how many bytes of one file are sent unasked; with None the service alone decides.
+    """
+    return _shared.of_client(client, largest=largest)
 
 
 def why_no_files_api(service_type: str) -> str | None:

@@ -60,7 +60,8 @@ class GrepMatch:
 
 @runtime_checkable
 class Filesystem(Protocol):
-    """Files under one root. Paths are relative to it, with or without a leading slash.
+    """Files under one root. Paths are relative to it, with or without a leading slash; one that begins with `root` is
+    the path by which others know the file, and works as well: `/mnt/data/a.csv` for `a.csv`.
 
     Faults are Python's own (FileNotFoundError, IsADirectoryError, NotADirectoryError, FileExistsError, PermissionError
     where `read_only`), WorkspaceSecurityError for what leads out of the root, and WorkspaceBudgetExceededError.
@@ -99,6 +100,10 @@ class Filesystem(Protocol):
 
     # -- what follows --------------------------------------------------------------------------------------------------
 
+    def locate(self, path: str) -> Segments:
+        """Where a path leads, from the root."""
+        return segments_of(path, self.root)
+
     def append(self, path: str, content: bytes) -> None:
         self.write(path, (self.read(path) if self.exists(path) else b"") + content)
 
@@ -121,7 +126,7 @@ class Filesystem(Protocol):
         end = len(lines) if limit == READ_ENTIRE_FILE else min(offset + limit, len(lines))
         return ReadResult(
             content="".join(lines[offset:end]),
-            path=spelled(segments_of(path)),
+            path=spelled(self.locate(path)),
             total_lines=len(lines),
             offset=offset,
             limit=None if limit == READ_ENTIRE_FILE else limit,
@@ -143,10 +148,14 @@ class Filesystem(Protocol):
         return [entry.name for entry in self.list(path)]
 
     def glob(self, pattern: str, *, path: str = ".") -> builtins.list[str]:
-        """The files that match, sorted; the pattern starts at `path`, the answers at the root."""
-        base = segments_of(path)
-        segments_of(pattern)
-        return sorted(spelled(file) for file in walk(self, base) if matches(file[len(base) :], pattern))
+        """The files that match, sorted; the pattern starts at `path`, the answers at the root.
+
+        A pattern that begins with `root` starts there, and finds what is beneath `path` of it.
+        """
+        base, start = self.locate(path), len(self.locate(path))
+        if self.locate(pattern) != segments_of(pattern):
+            pattern, start = f"/{spelled(self.locate(pattern))}", 0
+        return sorted(spelled(file) for file in walk(self, base) if matches(file[start:], pattern))
 
     def grep(
         self, pattern: str, *, path: str = ".", glob: str | None = None, max_matches: int | None = None
@@ -157,7 +166,7 @@ class Filesystem(Protocol):
         except re.error as error:
             raise ValueError(f"grep: {pattern!r} is no regular expression: {error}") from None
         found: builtins.list[GrepMatch] = []
-        for name in [spelled(segments_of(path))] if self.is_file(path) else self.glob(glob or "*", path=path):
+        for name in [spelled(self.locate(path))] if self.is_file(path) else self.glob(glob or "*", path=path):
             for match in _grepped(self.read(name), name, expression):
                 if max_matches is not None and len(found) >= max_matches:
                     return found

@@ -45,6 +45,7 @@ class Export:
         remedy: str,
         may_replace: Callable[[Segments, os.stat_result], bool] = lambda at, found: False,
     ) -> None:
+        directory = directory.expanduser()
         directory.mkdir(parents=True, exist_ok=True)
         self._root = Root(directory)
         self._overwrite = overwrite

@@ -19,13 +19,22 @@ from belljar.filesystem.rooted import Root
 
 
 class HostFilesystem(Filesystem):
-    """The directory must be there. `max_bytes` bounds what all its files hold together.
+    """The directory must be there. `max_bytes` bounds what all its files hold together. `known_as` is another absolute
+    path that whoever names files may take for the root.
 
     Links and special files are refused by name and left out of listings, even where they stay inside.
     """
 
-    def __init__(self, root: Path | str, *, max_bytes: int | None = None, read_only: bool = False) -> None:
+    def __init__(
+        self,
+        root: Path | str,
+        *,
+        max_bytes: int | None = None,
+        read_only: bool = False,
+        known_as: str | None = None,
+    ) -> None:
         self._root = Root(Path(root))
+        self._roots = tuple(filter(None, (str(self._root.path), os.path.abspath(Path(root).expanduser()), known_as)))
         self._max_bytes = max_bytes
         self._read_only = read_only
 
@@ -37,17 +46,20 @@ class HostFilesystem(Filesystem):
     def read_only(self) -> bool:
         return self._read_only
 
+    def locate(self, path: str) -> Segments:
+        return segments_of(path, *self._roots)
+
     def read(self, path: str) -> bytes:
-        return self._root.read(segments_of(path))
+        return self._root.read(self.locate(path))
 
     def write(self, path: str, content: bytes) -> None:
-        segments = segments_of(path)
+        segments = self.locate(path)
         self._check_writable(segments)
         self._check_budget(segments, len(content) - self._size(segments))
         self._root.write(segments, content)
 
     def append(self, path: str, content: bytes) -> None:
-        segments = segments_of(path)
+        segments = self.locate(path)
         self._check_writable(segments)
         self._check_budget(segments, len(content))
         self._root.write(segments, content, append=True)
@@ -55,14 +67,14 @@ class HostFilesystem(Filesystem):
     def copy_in(self, files: Iterable[tuple[str, BinaryIO, int]]) -> None:
         with self._root.filling() as fill:
             for path, source, size in files:
-                segments = segments_of(path)
+                segments = self.locate(path)
                 self._check_writable(segments)
                 if self._max_bytes is not None:
                     self._check_budget(segments, size - self._size(segments))
                 fill(segments, source, size)
 
     def stat(self, path: str) -> FileStat:
-        segments = segments_of(path)
+        segments = self.locate(path)
         found = self._root.status(segments)
         is_directory = stat.S_ISDIR(found.st_mode)
         return FileStat(
@@ -74,7 +86,7 @@ class HostFilesystem(Filesystem):
         )
 
     def list(self, path: str = ".") -> builtins.list[FileEntry]:
-        segments = segments_of(path)
+        segments = self.locate(path)
         entries = []
         with self._root.directory(segments) as here, os.scandir(here) as found:
             for entry in found:
@@ -84,7 +96,7 @@ class HostFilesystem(Filesystem):
         return sorted(entries, key=lambda entry: entry.name)
 
     def mkdir(self, path: str, *, parents: bool = True, exist_ok: bool = True) -> None:
-        segments = segments_of(path)
+        segments = self.locate(path)
         self._check_writable(segments)
         try:
             found = self.stat(path)
@@ -97,7 +109,7 @@ class HostFilesystem(Filesystem):
         self._root.mkdir(segments)
 
     def delete(self, path: str, *, recursive: bool = False) -> None:
-        segments = segments_of(path)
+        segments = self.locate(path)
         self._check_writable(segments)
         if not segments:
             raise _fault(errno.EPERM, segments)

@@ -12,7 +12,7 @@ from threading import RLock
 
 from belljar.errors import WorkspaceBudgetExceededError
 from belljar.filesystem.base import FileEntry, FileStat, Filesystem
-from belljar.filesystem.paths import Segments, segments_of, spelled
+from belljar.filesystem.paths import Segments, spelled
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class InMemoryFilesystem(Filesystem):
         return self._read_only
 
     def read(self, path: str) -> bytes:
-        segments = segments_of(path)
+        segments = self.locate(path)
         with self._lock:
             node = self._node(segments)
         if node is None:
@@ -60,7 +60,7 @@ class InMemoryFilesystem(Filesystem):
         return node.content
 
     def write(self, path: str, content: bytes) -> None:
-        segments = segments_of(path)
+        segments = self.locate(path)
         with self._lock:
             self._check_writable(segments)
             if segments in self._nodes and self._nodes[segments] is None:
@@ -77,7 +77,7 @@ class InMemoryFilesystem(Filesystem):
             super().append(path, content)
 
     def stat(self, path: str) -> FileStat:
-        segments = segments_of(path)
+        segments = self.locate(path)
         with self._lock:
             node = self._node(segments)
         if node is None:
@@ -85,7 +85,7 @@ class InMemoryFilesystem(Filesystem):
         return FileStat(spelled(segments), True, False, len(node.content), node.created_at, node.modified_at)
 
     def list(self, path: str = ".") -> builtins.list[FileEntry]:
-        segments = segments_of(path)
+        segments = self.locate(path)
         with self._lock:
             if self._node(segments) is not None:
                 raise _fault(errno.ENOTDIR, segments)
@@ -93,7 +93,7 @@ class InMemoryFilesystem(Filesystem):
         return [FileEntry(at[-1], spelled(at), inside[at] is not None, inside[at] is None) for at in sorted(inside)]
 
     def mkdir(self, path: str, *, parents: bool = True, exist_ok: bool = True) -> None:
-        segments = segments_of(path)
+        segments = self.locate(path)
         with self._lock:
             self._check_writable(segments)
             if segments in self._nodes:
@@ -106,7 +106,7 @@ class InMemoryFilesystem(Filesystem):
             self._make(segments)
 
     def delete(self, path: str, *, recursive: bool = False) -> None:
-        segments = segments_of(path)
+        segments = self.locate(path)
         with self._lock:
             self._check_writable(segments)
             if not segments:

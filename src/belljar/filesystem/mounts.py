@@ -11,9 +11,10 @@ from typing import BinaryIO, NamedTuple, TypeAlias
 
 from belljar.errors import WorkspaceBudgetExceededError, WorkspaceError, WorkspaceSecurityError
 from belljar.filesystem.base import Filesystem
+from belljar.filesystem.file_types import unsupported_type
 from belljar.filesystem.globs import leaves_out, takes
 from belljar.filesystem.opening import Opener
-from belljar.filesystem.paths import Segments, VfsPath, segments_of, spelled
+from belljar.filesystem.paths import WORKSPACE, Segments, VfsPath, segments_of, spelled
 
 _SHOWN = 20
 _log = logging.getLogger(__name__)
@@ -23,10 +24,10 @@ _log = logging.getLogger(__name__)
 class HostMount:
     """A file or directory of the host, and what of it to bring in."""
 
-    host_path: str
-    """Absolute, or relative to one of the allowed roots, or else to the working directory."""
+    host_path: str | os.PathLike[str]
+    """Absolute, with `~` for the home directory, or relative to an allowed root, or else to the working directory."""
     mount_path: str | VfsPath | None = None
-    """Where it appears; None: under its own name."""
+    """Where it appears in the workspace, `repo` or `/mnt/data/repo`; None: under its own name."""
     include_glob: tuple[str, ...] = ()
     """Files to take, and directories to take whole; empty: everything."""
     exclude_glob: tuple[str, ...] = ()
@@ -38,6 +39,10 @@ class HostMount:
     def __post_init__(self) -> None:
         if not self.host_path:
             raise WorkspaceError("HostMount.host_path: is empty; name a file or directory of the host")
+        given: object = self.host_path
+        if not isinstance(given, str | os.PathLike):
+            raise WorkspaceError(f"HostMount.host_path: {given!r} is no path; use a string or a pathlib.Path")
+        object.__setattr__(self, "host_path", os.fspath(given))
         if self.max_bytes is not None and self.max_bytes < 0:
             raise WorkspaceError(f"HostMount.max_bytes: {self.max_bytes} is negative; use None for no limit")
         if self.mount_path is not None:
@@ -80,6 +85,8 @@ class HostFile(NamedTuple):
 class Found(NamedTuple):
     files: list[HostFile]
     previews: tuple[HostMountPreview, ...]
+    directories: list[Segments]
+    """Those that nothing is in."""
 
 
 def copy_mounts(
@@ -96,7 +103,7 @@ def copy_mounts(
     taken = set(map(segments_of, into.glob("**"))) if mounts else set()
     found = find_files(mounts, allowed_host_roots=allowed_host_roots, taken=taken)
     tell_unmatched(found.previews)
-    copy_files(found.files, into, progress=progress)
+    copy_found(found, into, progress=progress)
     return found.previews
 
 
@@ -111,12 +118,14 @@ def tell_unmatched(previews: Sequence[HostMountPreview]) -> None:
             )
 
 
-def copy_files(files: Sequence[HostFile], into: Filesystem, *, progress: Callable[[int], object] | None = None) -> None:
+def copy_found(found: Found, into: Filesystem, *, progress: Callable[[int], object] | None = None) -> None:
     """Copy what was found."""
     opener = Opener()
+    for directory in found.directories:
+        into.mkdir(spelled(directory))
 
     def opened() -> Iterator[tuple[str, BinaryIO, int]]:
-        for file in files:
+        for file in found.files:
             with opener.open(file.path) as stream:
                 yield spelled(file.target), stream, file.size
             if progress is not None:
@@ -135,35 +144,45 @@ def find_files(
     roots = allowed(mounts, allowed_host_roots)
     seen = set(taken)
     files: list[HostFile] = []
-    previews = tuple(_found(mount, roots, seen, files) for mount in mounts)
-    return Found(files, previews)
+    directories: list[Segments] = []
+    previews = tuple(_found(mount, roots, seen, files, directories) for mount in mounts)
+    _check_clashes(files, directories)
+    return Found(files, previews, directories)
 
 
 def check_mounts(mounts: Sequence[HostMount], *, allowed_host_roots: Sequence[os.PathLike[str] | str]) -> None:
     """Raise what `copy_mounts` would raise of the mounts themselves, without reading what is in them."""
     roots = allowed(mounts, allowed_host_roots)
     for mount in mounts:
-        _resolved(mount.host_path, roots)
+        _target(mount, _resolved(mount.host_path, roots))
 
 
 def allowed(mounts: Sequence[HostMount], roots: Sequence[os.PathLike[str] | str]) -> tuple[Path, ...]:
     if mounts and not roots:
         raise WorkspaceSecurityError("allowed_host_roots: is empty; name the directories that mounts may come from")
-    return tuple(Path(root).resolve() for root in roots)
+    return tuple(Path(os.path.expanduser(root)).resolve() for root in roots)
 
 
-def _found(mount: HostMount, roots: tuple[Path, ...], taken: set[Segments], files: list[HostFile]) -> HostMountPreview:
+def _found(
+    mount: HostMount, roots: tuple[Path, ...], taken: set[Segments], files: list[HostFile], directories: list[Segments]
+) -> HostMountPreview:
     source = _resolved(mount.host_path, roots)
     is_directory = source.is_dir()
-    target = (source.name,) if mount.mount_path is None else segments_of(mount.mount_path)
+    target = _target(mount, source)
     entries: list[str] = []
     total = 0
     choice = _Choice(mount)
-    for relative, path, found in _chosen(mount, source, roots, choice):
+    empty: list[Segments] = []
+    for relative, path, found in _chosen(mount, source, roots, choice, empty):
         to = (*target, *relative) if is_directory else target
         if to in taken:
             raise WorkspaceError(
                 f"{mount.host_path}: {spelled(to)} is there already; give the mount another mount_path"
+            )
+        if ending := unsupported_type(relative[-1]):
+            raise WorkspaceError(
+                f"{mount.host_path}: {spelled(relative)!r} is of a type that is not supported ({ending}); leave "
+                + (f"it out with exclude_glob=('*{ending}',)" if is_directory else "the mount out")
             )
         total += found.st_size
         if mount.max_bytes is not None and total > mount.max_bytes:
@@ -174,13 +193,41 @@ def _found(mount: HostMount, roots: tuple[Path, ...], taken: set[Segments], file
         files.append(HostFile(to, path, found.st_size, stamp(found)))
         if len(entries) < _SHOWN:
             entries.append(spelled(relative))
+    if is_directory and not entries:
+        empty.append(())
+    directories += [(*target, *relative) for relative in empty if (*target, *relative)]
     return HostMountPreview(
-        mount.host_path, source, spelled(target), tuple(entries), is_directory, total, choice.unmatched
+        os.fspath(mount.host_path), source, spelled(target), tuple(entries), is_directory, total, choice.unmatched
     )
 
 
-def _resolved(host_path: str, roots: tuple[Path, ...]) -> Path:
-    candidates = [root / host_path for root in roots] + [Path.cwd() / host_path]
+def _target(mount: HostMount, source: Path) -> Segments:
+    """Where it appears; only a directory may be the whole workspace."""
+    target = (source.name,) if mount.mount_path is None else segments_of(mount.mount_path, WORKSPACE)
+    if not target and not source.is_dir():
+        raise WorkspaceError(
+            f"{mount.host_path}: mount_path {str(mount.mount_path)!r} is the workspace itself, and this is a file; "
+            f"write {source.name!r}"
+        )
+    return target
+
+
+def _check_clashes(files: Sequence[HostFile], directories: Sequence[Segments]) -> None:
+    """Two mounts may each bring what the other's cannot be beside."""
+    names = {file.target for file in files}
+    above = {file.target[:-1] for file in files}.union(directories)
+    for path in above:
+        for depth in range(1, len(path) + 1):
+            if path[:depth] in names:
+                raise WorkspaceError(
+                    f"{spelled(path[:depth])}: would be a file and a directory at once; give one of the mounts another "
+                    "mount_path"
+                )
+
+
+def _resolved(host_path: str | os.PathLike[str], roots: tuple[Path, ...]) -> Path:
+    given = os.path.expanduser(host_path)
+    candidates = [root / given for root in roots] + [Path.cwd() / given]
     found = next((candidate for candidate in candidates if candidate.exists()), None)
     if found is None:
         raise FileNotFoundError(f"{host_path}: there is no such file or directory")
@@ -195,8 +242,9 @@ def _inside(path: Path, roots: tuple[Path, ...]) -> Path:
 
 
 def _chosen(
-    mount: HostMount, source: Path, roots: tuple[Path, ...], choice: _Choice
+    mount: HostMount, source: Path, roots: tuple[Path, ...], choice: _Choice, empty: list[Segments]
 ) -> Iterator[tuple[Segments, str, os.stat_result]]:
+    """Its files; directories that nothing is in are added to `empty`."""
     if not source.is_dir():
         if choice.leaves_out((source.name,), is_directory=False) or not choice.takes((source.name,)):
             raise WorkspaceError(f"{mount.host_path}: is a file that its own patterns leave out; mount it without them")
@@ -207,6 +255,8 @@ def _chosen(
         here, directory, above = pending.pop()
         with os.scandir(directory) as found:
             entries = sorted(found, key=lambda entry: entry.name)
+        if here and not entries and choice.takes((*here, "")):
+            empty.append(here)
         for entry in entries:
             relative, path = (*here, entry.name), entry.path
             if choice.leaves_out(relative, is_directory=entry.is_dir()):

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from belljar.errors import WorkspaceSecurityError
 
 Segments: TypeAlias = tuple[str, ...]
+
+WORKSPACE: Final = "/mnt/data"
+"""What the root of a workspace is called where code runs in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,14 +28,25 @@ class VfsPath:
         return "/".join(self.segments) or "."
 
 
-def segments_of(path: str | VfsPath) -> Segments:
-    """`/` and `.` are the filesystem's own root, wherever that is; `..` is refused even where it would stay inside."""
+def segments_of(path: str | VfsPath, *roots: str) -> Segments:
+    """`/` and `.` are the filesystem's own root, wherever that is; `..` is refused even where it would stay inside.
+
+    `roots` are absolute paths by which that root is known outside: what lies beneath one of them is meant from there.
+    """
     if isinstance(path, VfsPath):
         return path.segments
     segments = tuple(segment for segment in path.split("/") if segment not in ("", "."))
     if ".." in segments:
         raise WorkspaceSecurityError(f"{path!r}: '..' is refused; name the path from the root")
-    return VfsPath(segments).segments
+    return VfsPath(segments).segments[_depth_below(path, segments, roots) :]
+
+
+def _depth_below(path: str, segments: Segments, roots: tuple[str, ...]) -> int:
+    """How many of the segments name the root; none where the path is not absolute."""
+    if not path.startswith("/"):
+        return 0
+    known = (segments_of(root) for root in roots)
+    return max((len(root) for root in known if segments[: len(root)] == root), default=0)
 
 
 def spelled(segments: Segments) -> str:

@@ -23,7 +23,7 @@ _CHUNK = 1 << 20
 
 class Root:
     def __init__(self, path: Path) -> None:
-        self.path = path.resolve(strict=True)
+        self.path = path.expanduser().resolve(strict=True)
         if not self.path.is_dir():
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
 
@@ -52,7 +52,8 @@ class Root:
 
     @contextmanager
     def filling(self) -> Iterator[Callable[[Segments, BinaryIO, int], None]]:
-        """For many files: a function that copies at most so many bytes of an open file to a path.
+        """For many files: a function that copies at most so many bytes of an open file to a path, and whether its owner
+        may run it.
 
         The directory of the last file stays open for the next, and the bytes do not leave the kernel where it can.
         """
@@ -71,6 +72,8 @@ class Root:
                     here = segments[:-1]
                 opened = _opened(parent, segments, os.O_WRONLY | os.O_CREAT | _PLAIN)
                 with _plain_file(opened, segments):
+                    if os.fstat(source.fileno()).st_mode & stat.S_IXUSR:
+                        _make_executable(opened)
                     os.ftruncate(opened, 0)
                     while size and (moved := _moved(source.fileno(), opened, size)):
                         size -= moved
@@ -152,6 +155,12 @@ def _put(opened: int, content: bytes) -> None:
     left = memoryview(content)
     while left:
         left = left[os.write(opened, left) :]
+
+
+def _make_executable(opened: int) -> None:
+    """For everybody who may read it."""
+    mode = os.fstat(opened).st_mode
+    os.fchmod(opened, stat.S_IMODE(mode | (mode & 0o444) >> 2))
 
 
 def _moved(source: int, target: int, most: int) -> int:

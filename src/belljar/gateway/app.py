@@ -40,7 +40,7 @@ from belljar.gateway.store.base import Blobs, Records
 from belljar.gateway.store.keys import Keyring
 from belljar.gateway.store.opening import open_store
 from belljar.gateway.upstream import builtin, itself
-from belljar.gateway.upstream.discovery import discover
+from belljar.gateway.upstream.discovery import by_key, on_local_ports
 from belljar.gateway.upstream.models import Models
 from belljar.gateway.upstream.transport import Transport
 from belljar.listening import is_loopback, reachable, stopped_by_signals
@@ -49,6 +49,8 @@ _SWEEP = 30.0
 """Seconds between two looks for containers that expired."""
 _CLEAN = 3600.0
 """Seconds between two looks for files that expired and bytes that nobody names."""
+_LOOK = 5.0
+"""Seconds between two looks for a model server on this machine, while there is none."""
 _LISTS = 1.0
 """Seconds that the first lists of models may hold up the banner."""
 _log = logging.getLogger("belljar.gateway")
@@ -76,6 +78,10 @@ class Started:
     page: str | None
     models: Mapping[str, Sequence[str]]
     """By upstream, ours first; none where an upstream has not told yet."""
+    troubles: Mapping[str, str]
+    """Why it has not, by upstream."""
+    nobody_at: Sequence[str]
+    """Where a model server was looked for, and will be again."""
     isolation: str
     packages: str | None
     """What code finds installed; None where none runs."""
@@ -129,10 +135,12 @@ class Gateway:
         containers = Containers(records, blobs, ground.source, policy)
         stack.push_async_callback(containers.close)
         me = secrets.token_hex(8)
-        self._upstreams = tuple(itself.marked(one, me) for one in (*self._configured(), *await self._discover()))
+        upstreams, sought = self._discover()
+        self._upstreams = tuple(itself.marked(one, me) for one in upstreams)
         transport = Transport()
         stack.push_async_callback(transport.close)
-        self._models = Models(self._upstreams, transport, own=self._model)
+        marked = [itself.marked(one, me) for one in sought]
+        self._models = Models(self._upstreams, transport, sought=marked, own=self._model)
         stack.push_async_callback(self._models.close)
         metrics = Metrics()
         metrics.sandboxes.ask("busy", how=lambda: containers.count_sandboxes()[0])
@@ -165,6 +173,7 @@ class Gateway:
         )
         options = _server_options(settings)
         self.app = GatewayApp(services, options, metrics=metrics, journal=self._journal, me=me)
+        self._every(_LOOK, self._models.watch)
         self._every(_SWEEP, containers.sweep)
         self._every(_CLEAN, lambda: _clean(records, blobs))
 
@@ -190,15 +199,22 @@ class Gateway:
                 )
         return self._settings.upstreams
 
-    async def _discover(self) -> list[Upstream]:
-        """People set OPENAI_BASE_URL to this gateway for their clients, and then start it from the same shell."""
-        settings = self._settings
-        found = await discover(settings.provider_variables, settings.upstreams) if settings.discover else []
+    def _discover(self) -> tuple[list[Upstream], list[Upstream]]:
+        """The upstreams, and those that may come to be there.
+
+        People set OPENAI_BASE_URL to this gateway for their clients, and then start it from the same shell.
+        """
+        configured = self._configured()
+        if not self._settings.discover:
+            return [*configured], []
+        variables = self._settings.provider_variables
+        found = by_key(variables, configured)
         for one in filter(self._leads_back, found):
             _log.warning(
                 "the environment says that %s is at %s, which is this gateway: left out", one.name, one.base_url
             )
-        return [one for one in found if not self._leads_back(one)]
+        upstreams = [*configured, *(one for one in found if not self._leads_back(one))]
+        return upstreams, [one for one in on_local_ports(variables, upstreams) if not self._leads_back(one)]
 
     def _leads_back(self, upstream: Upstream) -> bool:
         return not self._private and itself.leads_back(upstream.base_url, self._settings.host, self._settings.port)
@@ -270,16 +286,21 @@ class Gateway:
 
     async def _started(self, door: socket.socket) -> Started:
         settings = self._settings
-        models: dict[str, list[str]] = {name: [] for name in (builtin.NAME, *(one.name for one in self._upstreams))}
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_LISTS):
-                for info in await self._models.list():
-                    models[info.owned_by].append(info.id)
+                await self._models.list()
+        troubles = self._models.troubles()
+        names = (builtin.NAME, *(one.name for one in self._upstreams), *troubles)
+        models: dict[str, list[str]] = {name: [] for name in names}
+        for info in self._models.known():
+            models.setdefault(info.owned_by, []).append(info.id)
         url = f"http://{reachable(settings.host)}:{door.getsockname()[1]}"
         return Started(
             url=url,
             page=f"{url}/" if settings.page else None,
             models=models,
+            troubles=troubles,
+            nobody_at=self._models.nobody_at(),
             isolation=self.isolation,
             packages=self._ground.summary(),
             keys=self._good_keys,

@@ -5,5 +5,6 @@ from belljar.providers.access import sdk
 sdk("openai")  # says which extra to install where it is missing
 
 from belljar.openai.client import AsyncOpenAI, OpenAI  # noqa: E402
+from belljar.openai.items import readable  # noqa: E402
 
-__all__ = ["AsyncOpenAI", "OpenAI"]
+__all__ = ["AsyncOpenAI", "OpenAI", "readable"]

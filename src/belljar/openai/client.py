@@ -16,6 +16,11 @@ from belljar.openai.items import readable
 from belljar.openai.mounts import Mounted, mount, mount_async
 from belljar.openai.transport import AsyncInsideTransport, InsideTransport
 
+if TYPE_CHECKING:
+    from functools import cached_property
+
+    from belljar.openai.asking import AsyncResponses, Responses
+
 Upstreams: TypeAlias = Sequence[str] | Mapping[str, Mapping[str, object]]
 
 _NOWHERE: Any = {"base_url": "http://belljar.local/v1", "api_key": "none"}
@@ -53,7 +58,12 @@ class OpenAI(openai.OpenAI):
     def container_files(self) -> ContainerFiles:
         return ContainerFiles(self)
 
-    if not TYPE_CHECKING:  # a checker keeps the SDK's own signature
+    if TYPE_CHECKING:
+
+        @cached_property
+        def responses(self) -> Responses: ...
+
+    else:  # a checker keeps the SDK's own signature
 
         def copy(self, **options: Any) -> Self:
             made = super().copy(**options)
@@ -83,6 +93,7 @@ class AsyncOpenAI(openai.AsyncOpenAI):
     """`openai.AsyncOpenAI`, with the same beside its own."""
 
     allowed_host_roots: Sequence[str | os.PathLike[str]] = (".",)
+    _inside: AsyncInsideTransport | None = None
 
     @classmethod
     def local(
@@ -97,17 +108,30 @@ class AsyncOpenAI(openai.AsyncOpenAI):
         from belljar.openai.inside import Inside
 
         transport = AsyncInsideTransport(Inside({**settings, "upstreams": upstreams}, state_dir=state_dir, model=model))
-        return cls(http_client=DefaultAsyncHttpxClient(transport=transport), **_NOWHERE)
+        made = cls(http_client=DefaultAsyncHttpxClient(transport=transport), **_NOWHERE)
+        made._inside = transport
+        return made
+
+    def blocking_inside(self) -> OpenAI | None:
+        """A blocking client of the same gateway, which ends with this one; None where the gateway is not inside."""
+        if self._inside is None:
+            return None
+        return OpenAI(http_client=DefaultHttpxClient(transport=self._inside.blocking()), **_NOWHERE)
 
     @property
     def container_files(self) -> AsyncContainerFiles:
         return AsyncContainerFiles(self)
 
-    if not TYPE_CHECKING:  # a checker keeps the SDK's own signature
+    if TYPE_CHECKING:
+
+        @cached_property
+        def responses(self) -> AsyncResponses: ...
+
+    else:  # a checker keeps the SDK's own signature
 
         def copy(self, **options: Any) -> Self:
             made = super().copy(**options)
-            made.allowed_host_roots = self.allowed_host_roots
+            made.allowed_host_roots, made._inside = self.allowed_host_roots, self._inside
             return made
 
         with_options = copy

@@ -15,11 +15,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-import uvloop
-
 from belljar.config import Settings
 from belljar.dialects.deltas import Model
 from belljar.gateway.app import build
+from belljar.listening import new_event_loop
 from belljar.openai.exchange import Broken, Exchange, Message
 
 T = TypeVar("T")
@@ -123,7 +122,7 @@ class Inside:
 
     def _run(self) -> None:
         try:
-            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            with asyncio.Runner(loop_factory=new_event_loop) as runner:
                 runner.run(self._serve())
         except BaseException as error:  # noqa: BLE001 - the last door of a thread
             if not self._started.done():

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
-from typing import Any, TypeVar, cast
+from typing import Any, cast, overload
 
 from openai import BaseModel
-
-T = TypeVar("T")
 
 
 class Readable:
@@ -36,18 +34,30 @@ class Readable:
         return _restored, (plain, cast(BaseModel, self).__getstate__())
 
 
-def readable(value: T) -> T:
+@overload
+def readable(value: BaseModel) -> Readable: ...
+
+
+@overload
+def readable(value: list[Any]) -> list[Readable]: ...
+
+
+def readable(value: Any) -> Any:
     """The same objects, and all that are in them, under a class of theirs that has the keys."""
+    _make_readable(value)
+    return value
+
+
+def _make_readable(value: object) -> None:
     if isinstance(value, BaseModel):
         if not isinstance(value, Readable):
             kind: type[BaseModel] = type(value)
             value.__class__ = cast(Any, _with_keys(kind))
         for inside in _members(value).values():
-            readable(inside)
+            _make_readable(inside)
     elif isinstance(value, list):
         for inside in value:
-            readable(inside)
-    return value
+            _make_readable(inside)
 
 
 @cache

@@ -6,13 +6,15 @@ import copy
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import openai
 
+from belljar.adapters.openai.archives import Tree
 from belljar.adapters.openai.container import NAME
-from belljar.adapters.openai.materialise import asked, checked, filled
+from belljar.adapters.openai.materialise import asked, filled
 from belljar.errors import WorkspaceError
 from belljar.filesystem import HostFilesystem, copy_mounts
 from belljar.tools import AutoContainerConfig
@@ -62,12 +64,12 @@ class Mounted:
 
 def mount(client: openai.OpenAI, container: AutoContainerConfig, directory: str) -> str:
     """The id of a new container with the files beneath the directory and those of `file_ids`."""
-    return filled(lambda: client, container, checked(directory))
+    return filled(lambda: client, container, Tree(Path(directory)))
 
 
 async def mount_async(client: openai.AsyncOpenAI, container: AutoContainerConfig, directory: str) -> str:
     """The same for asyncio, with servers that unpack an archive."""
-    tree = checked(directory)
+    tree = Tree(Path(directory))
     made = await client.containers.create(name=NAME, **asked(container))
     if tree.members():
         packed: Any = ("files.tar", tree.packed(), "application/x-tar")

@@ -26,10 +26,12 @@ T = TypeVar("T")
 class InsideTransport(httpx.BaseTransport):
     """For threads: each request waits in the thread that made it."""
 
-    def __init__(self, inside: Inside) -> None:
+    def __init__(self, inside: Inside, *, is_owner: bool = True) -> None:
+        """`is_owner`: the gateway ends with it."""
         self._inside = inside
-        # A client that nobody has any more cannot be closed by anybody either.
-        weakref.finalize(self, inside.stop).atexit = False
+        self._is_owner = is_owner
+        if is_owner:  # a client that nobody has any more cannot be closed by anybody either
+            weakref.finalize(self, inside.stop).atexit = False
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         _check(self._inside, request)
@@ -50,7 +52,8 @@ class InsideTransport(httpx.BaseTransport):
             raise
 
     def close(self) -> None:
-        self._inside.close()
+        if self._is_owner:
+            self._inside.close()
 
 
 class _Answer(httpx.SyncByteStream):
@@ -92,6 +95,10 @@ class AsyncInsideTransport(httpx.AsyncBaseTransport):
         except BaseException:
             self._inside.hang_up(exchange)
             raise
+
+    def blocking(self) -> InsideTransport:
+        """Another way to the same gateway, which ends with this one."""
+        return InsideTransport(self._inside, is_owner=False)
 
     async def aclose(self) -> None:
         await asyncio.to_thread(self._inside.close)

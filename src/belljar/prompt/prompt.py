@@ -29,26 +29,36 @@ class RenderedPrompt(Generic[OutputT]):
 
 @dataclass(frozen=True)
 class PromptResponse(Generic[OutputT]):
-    """An answer: `output` where a type was asked for, and `text` where none was."""
+    """An answer: `output` where a type was asked for, and `text` where none was, or `str`."""
 
     prompt_name: str | None
     text: str | None
-    output: OutputT | None
+    output: OutputT
+    """Always of the type that was asked for: an answer that is not is an error. None where none was."""
     annotations: tuple[Mapping[str, Any], ...] = ()
     """What the answer cites, as the provider wrote it down."""
     finish_reason: Literal["stop", "length"] = "stop"
     """`length`: the text was cut off where the model might say no more."""
+    earlier_annotations: tuple[Mapping[str, Any], ...] = ()
+    """What was cited on the way there, in turns that went on with a tool."""
 
     @property
     def citations(self) -> tuple[FileCitation, ...]:
-        """The files that the answer cites, by the names they can be fetched with."""
-        return citations_in(self.annotations)
+        """The files that were cited in any turn, by the names they can be fetched with."""
+        return citations_in((*self.earlier_annotations, *self.annotations))
 
 
 @dataclass(frozen=True, eq=False)
 class Prompt(Generic[OutputT]):
     template: PromptTemplate[OutputT]
     bound: tuple[Any, ...] = field(default=(), kw_only=True)
+
+    def __post_init__(self) -> None:
+        given: object = self.template
+        if not isinstance(given, PromptTemplate):
+            raise PromptValidationError(
+                f"Prompt.template: a {type(given).__name__} is no template; use PromptTemplate(ns=…, key=…, sections=…)"
+            )
 
     @property
     def ns(self) -> str:

@@ -6,22 +6,27 @@ import json
 import re
 from collections.abc import Iterator
 from types import GenericAlias
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from belljar.errors import OutputParseError, ToolValidationError
 from belljar.prompt.prompt import RenderedPrompt
 from belljar.prompt.template import OutputT
+from belljar.providers.defaults import with_defaults
 from belljar.tools import parse, schema
 
 _FENCED = re.compile(r"```json[ \t]*\n(.*?)```", re.S | re.I)
 _OPENING = re.compile(r"[{\[]")
+_MOST_FAILURES = 10_000
+"""Each costs a look at all that follows: a text of nothing but brackets is given up on."""
+
+Json: TypeAlias = dict[str, Any] | list[Any]
 
 
 def text_format(rendered: RenderedPrompt[Any], name: str) -> dict[str, Any] | None:
     """The request's `text.format`; None where text is asked for. OpenAI wants an object: a list goes as its `items`."""
     if rendered.output_type is None:
         return None
-    one = schema(rendered.output_type, extra="ignore" if rendered.allow_extra_keys else "forbid")
+    one = schema(rendered.output_type, extra=_extra(rendered))
     if rendered.container == "array":
         items = {"items": {"type": "array", "items": one}}
         one = {"type": "object", "properties": items, "required": ["items"], "additionalProperties": False}
@@ -29,42 +34,62 @@ def text_format(rendered: RenderedPrompt[Any], name: str) -> dict[str, Any] | No
 
 
 def parse_structured_output(text: str, rendered: RenderedPrompt[OutputT]) -> OutputT:
-    """The answer as its type: from a ```json block, else the whole text, else the first object or list in it."""
+    """The answer as its type: the first JSON value that fits it, of those in ```json blocks, of the whole text, and
+    of those among the words, in this order.
+
+    What is inside a value that does not fit is not looked at: a part of a wrong answer is no answer.
+    """
     if rendered.output_type is None:
         raise OutputParseError("the prompt asks for text, not for structured output")
-    found = next(_found(text), None)
-    if found is None:
+    faults: list[tuple[bool, ToolValidationError]] = []
+    for found in _found(text):
+        try:
+            return _fitted(found, rendered)
+        except ToolValidationError as error:
+            faults.append((isinstance(found, list if rendered.container == "array" else dict), error))
+    if not faults:
         raise OutputParseError(f"the answer holds no JSON object or list: {text[:200]!r}")
-    wanted = rendered.output_type
+    meant = max(faults, key=lambda one: one[0])[1]  # of equals the first: it is where an answer is looked for first
+    raise OutputParseError(str(meant)) from meant
+
+
+def _fitted(found: Json, rendered: RenderedPrompt[OutputT]) -> OutputT:
+    """ToolValidationError says why it does not fit. A null stands for a default: strict formats make models say it."""
+    wanted, extra = rendered.output_type, _extra(rendered)
+    one: Any = schema(wanted, extra=extra)
     if rendered.container == "array":
-        wanted = GenericAlias(list, (wanted,))
+        wanted, one = GenericAlias(list, (wanted,)), {"type": "array", "items": one}
         if isinstance(found, dict) and list(found) == ["items"]:
             found = found["items"]
-    try:
-        parsed: OutputT = parse(
-            wanted, found, extra="ignore" if rendered.allow_extra_keys else "forbid", where="output"
-        )
-    except ToolValidationError as error:
-        raise OutputParseError(str(error)) from error
+    parsed: OutputT = parse(wanted, with_defaults(found, one), extra=extra, where="output")
     return parsed
 
 
-def _found(text: str) -> Iterator[dict[str, Any] | list[Any]]:
+def _extra(rendered: RenderedPrompt[Any]) -> Literal["ignore", "forbid"]:
+    return "ignore" if rendered.allow_extra_keys else "forbid"
+
+
+def _found(text: str) -> Iterator[Json]:
     for block in _FENCED.findall(text):
         yield from _decoded(block)
     yield from _decoded(text)
     decoder = json.JSONDecoder()
-    for opening in _OPENING.finditer(text):
+    at, failures = 0, 0
+    while failures < _MOST_FAILURES and (opening := _OPENING.search(text, at)):
         try:
-            yield decoder.raw_decode(text, opening.start())[0]
+            value, at = decoder.raw_decode(text, opening.start())
         except ValueError:
-            continue
+            at, failures = opening.end(), failures + 1
+        except RecursionError:  # so deep is nobody's answer, and the next bracket would be as deep
+            return
+        else:
+            yield value
 
 
-def _decoded(text: str) -> Iterator[dict[str, Any] | list[Any]]:
+def _decoded(text: str) -> Iterator[Json]:
     try:
         value = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return
     if isinstance(value, dict | list):
         yield value

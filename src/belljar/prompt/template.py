@@ -49,8 +49,16 @@ class PromptTemplate(Specialised, Generic[OutputT]):
 
     def __post_init__(self) -> None:
         for name, value in (("ns", self.ns), ("key", self.key)):
-            if not KEY.fullmatch(value):
+            given: object = value
+            if not isinstance(given, str) or not KEY.fullmatch(given):
                 raise PromptValidationError(f"prompt {name} {value!r}: use 1 to 64 of a-z, 0-9, ., _ and -")
+        sections: object = self.sections
+        if isinstance(sections, Section | str):
+            raise self._fault("sections: is one thing; put it into a list")
+        for one in self.sections:
+            section: object = one
+            if not isinstance(section, Section):
+                raise self._fault(f"sections: a {type(section).__name__} is no section; use MarkdownSection(…)")
         set_once = object.__setattr__
         set_once(self, "sections", tuple(self.sections))
         set_once(self, "tool_choice", choice_of(self.tool_choice))

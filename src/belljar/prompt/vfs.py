@@ -99,18 +99,35 @@ class VfsToolsSection(MarkdownSection[None]):
         super().__init__(
             title="Files",
             key="vfs",
-            template=(
-                "There are files, which you can look at with `ls`, `read_file`, `glob` and `grep`"
-                f"{'' if self.filesystem.read_only else ', and change with `write_file`, `edit_file` and `rm`'}. "
-                "Paths are relative to their root."
-            ),
-            tools=[*self._looking(), *(() if self.filesystem.read_only else self._changing())],
+            template=f"There are files, which {how_to_use_files(read_only=self.filesystem.read_only)}",
+            tools=file_tools(lambda: self.filesystem, read_only=self.filesystem.read_only),
             accepts_overrides=accepts_overrides,
         )
 
+
+def how_to_use_files(*, read_only: bool = False) -> str:
+    """The end of a sentence that tells a model of them."""
+    change = "" if read_only else ", and change with `write_file`, `edit_file` and `rm`"
+    return f"you can look at with `ls`, `read_file`, `glob` and `grep`{change}. Paths are relative to their root."
+
+
+def file_tools(filesystem: Callable[[], Filesystem], *, read_only: bool = False) -> tuple[Tool[Any, Any], ...]:
+    """The tools on a filesystem, which is asked for at each call."""
+    tools = _FileTools(filesystem)
+    return tuple(tools.looking() if read_only else [*tools.looking(), *tools.changing()])
+
+
+@dataclass(frozen=True, slots=True)
+class _FileTools:
+    give: Callable[[], Filesystem]
+
+    @property
+    def filesystem(self) -> Filesystem:
+        return self.give()
+
     # -- looking -------------------------------------------------------------------------------------------------------
 
-    def _looking(self) -> list[Tool[Any, Any]]:
+    def looking(self) -> list[Tool[Any, Any]]:
         return [
             Tool[ListDirectory, list[FileEntry]](
                 name="ls", description="Lists what is in a directory.", handler=self._ls
@@ -155,7 +172,7 @@ class VfsToolsSection(MarkdownSection[None]):
 
     # -- changing ------------------------------------------------------------------------------------------------------
 
-    def _changing(self) -> list[Tool[Any, Any]]:
+    def changing(self) -> list[Tool[Any, Any]]:
         return [
             Tool[WriteFile, None](
                 name="write_file",
@@ -199,6 +216,8 @@ def _told(act: Callable[[], T], message: Callable[[T], str]) -> ToolResult[T]:
     """What is wrong with a path or a pattern is for the model to read."""
     try:
         value = act()
+    except UnicodeDecodeError as error:
+        return ToolResult.error(f"this is no text in UTF-8, and only text can be read here: {error}")
     except (OSError, ValueError, WorkspaceError) as error:
         return ToolResult.error(str(error))
     return ToolResult(message(value), value)

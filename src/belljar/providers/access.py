@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from belljar.config import ApiSettings
+from belljar.dialects.reach import REACH, VERSION, Reach
 from belljar.errors import BadSettings, InvalidRequest
 from belljar.models import find
 
@@ -17,12 +18,8 @@ from belljar.models import find
 class Vendor:
     """One row of the table."""
 
-    keys: tuple[str, ...] = ()
-    """Variables that may hold the key; the first that is set counts."""
-    address: str | None = None
-    """The variable that may hold another address."""
-    base_url: str = ""
-    """Where it is; the SDK's own default without."""
+    reach: Reach | None = None
+    """Its variables and its address; without, the SDK or the settings know them."""
     model: str = ""
     """Asked for where none is named; without one the server's first."""
     aliases: tuple[str, ...] = ()
@@ -32,67 +29,40 @@ class Vendor:
     extra: str = "openai"
     """What brings that package: `belljar[extra]`."""
 
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Variables that may hold the key."""
+        return () if self.reach is None else self.reach.keys
+
 
 VENDORS: Mapping[str, Vendor] = MappingProxyType(
     {
-        "openai": Vendor(
-            keys=("OPENAI_API_KEY",),
-            address="OPENAI_BASE_URL",
-            base_url="https://api.openai.com/v1",
-            model="gpt-5.2",
-        ),
+        "openai": Vendor(reach=REACH["openai"], model="gpt-5.2"),
         "anthropic": Vendor(
-            keys=("ANTHROPIC_API_KEY",),
-            address="ANTHROPIC_BASE_URL",
-            base_url="https://api.anthropic.com",
+            reach=REACH["anthropic"],
             model="claude-sonnet-5-5",
             aliases=("claude",),
             sdk="anthropic",
             extra="anthropic",
         ),
         "gemini": Vendor(
-            keys=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
-            address="GOOGLE_GEMINI_BASE_URL",
+            reach=REACH["gemini"],
             model="gemini-3.8-flash",
             aliases=("ai_studio", "google"),
             sdk="google.genai",
             extra="gemini",
         ),
         "vertex": Vendor(
-            address="GOOGLE_VERTEX_BASE_URL",
-            model="gemini-3.8-flash",
-            aliases=("vertex_ai",),
-            needs_key=False,
-            sdk="google.genai",
-            extra="gemini",
+            model="gemini-3.8-flash", aliases=("vertex_ai",), needs_key=False, sdk="google.genai", extra="gemini"
         ),
-        "xai": Vendor(
-            keys=("XAI_API_KEY",),
-            address="XAI_BASE_URL",
-            base_url="https://api.x.ai/v1",
-            model="grok-4.6",
-            aliases=("grok",),
-            extra="xai",
-        ),
-        "lm_studio": Vendor(
-            keys=("LM_STUDIO_API_KEY",),
-            address="LM_STUDIO_BASE_URL",
-            base_url="http://127.0.0.1:1234/v1",
-            aliases=("lmstudio", "local"),
-            needs_key=False,
-        ),
-        "ollama": Vendor(
-            keys=("OLLAMA_API_KEY",),
-            address="OLLAMA_BASE_URL",
-            base_url="http://127.0.0.1:11434/v1",
-            needs_key=False,
-        ),
-        "vllm": Vendor(
-            keys=("VLLM_API_KEY",), address="VLLM_BASE_URL", base_url="http://127.0.0.1:8000/v1", needs_key=False
-        ),
+        "xai": Vendor(reach=REACH["xai"], model="grok-4.6", aliases=("grok",), extra="xai"),
+        "lm_studio": Vendor(reach=REACH["lm_studio"], aliases=("lmstudio", "local"), needs_key=False),
+        "ollama": Vendor(reach=REACH["ollama"], needs_key=False),
+        "vllm": Vendor(reach=REACH["vllm"], needs_key=False),
         "belljar": Vendor(model="belljar", needs_key=False),
     }
 )
+_VERTEX = "GOOGLE_VERTEX_BASE_URL"
 
 
 def provider_named(name: str) -> str:
@@ -106,15 +76,24 @@ def provider_named(name: str) -> str:
 
 def key_for(provider: str, settings: ApiSettings) -> str | None:
     """The environment's key, or that of the file."""
-    found = (settings.provider_variables.get(name, "").strip() for name in VENDORS[provider].keys)
-    return next(filter(None, found), settings.openai_api_key if provider == "openai" else None)
+    reach = VENDORS[provider].reach
+    found = None if reach is None else reach.key_in(settings.provider_variables)
+    return found or (settings.openai_api_key if provider == "openai" else None)
 
 
 def address_for(provider: str, settings: ApiSettings) -> str:
-    vendor = VENDORS[provider]
-    given = settings.provider_variables.get(vendor.address, "") if vendor.address else ""
-    own = settings.gateway_url if provider == "belljar" else vendor.base_url
-    return given.strip().rstrip("/") or own
+    """With the version of the API at its end; empty where the SDK alone knows it."""
+    reach = VENDORS[provider].reach
+    if reach is not None:
+        return reach.address_in(settings.provider_variables) or reach.base_url
+    if provider == "belljar":
+        return settings.gateway_url
+    return settings.provider_variables.get(_VERTEX, "").strip().rstrip("/")
+
+
+def unversioned(address: str) -> str:
+    """For the SDKs of Anthropic and Google, which add the version themselves."""
+    return address.rstrip("/").removesuffix(VERSION)
 
 
 def model_for(provider: str, settings: ApiSettings) -> str:

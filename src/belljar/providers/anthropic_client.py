@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from belljar.config import ApiSettings
-from belljar.dialects import faults
+from belljar.dialects import anthropic_faults
+from belljar.dialects.anthropic_families import family
 from belljar.errors import ProviderError
-from belljar.models import is_reasoning_model
+from belljar.models import Effort
 from belljar.providers import access, anthropic_reading
 from belljar.providers.base import BaseClient
 from belljar.providers.context_manager import Message
@@ -21,29 +22,22 @@ from belljar.providers.replies import Answer, OnText, Turn
 from belljar.providers.tool_converters import (
     Body,
     Tool,
+    ToolObject,
     build_anthropic_tool_results,
     convert_tools_for_anthropic,
 )
 from belljar.providers.uploads import FileReference, Uploads, type_of
+from belljar.wire.responses import Reasoner
 
 if TYPE_CHECKING:
     import anthropic
 
-CODE_EXECUTION: Body = {"type": "code_execution_20260120", "name": "code_execution"}
 _PAUSES = 20
 """How often a turn that the vendor interrupted is taken up again."""
 
-_CODES = {
-    "authentication_error": "AUTH_ERROR",
-    "permission_error": "AUTH_ERROR",
-    "billing_error": "QUOTA_EXCEEDED",
-    "rate_limit_error": "RATE_LIMIT",
-    "overloaded_error": "SERVER_OVERLOADED",
-    "request_too_large": "CONTEXT_LENGTH_EXCEEDED",
-    "not_found_error": "INVALID_MODEL",
-    "timeout_error": "TIMEOUT",
-    "api_error": "API_ERROR",
-}
+
+LONGEST_WHOLE = 8_192
+"""Tokens of an answer that may come in one piece: for more the SDK wants a stream, from some models even for these."""
 
 
 class AnthropicError(ClientError):
@@ -51,6 +45,11 @@ class AnthropicError(ClientError):
 
     vendor = "Anthropic"
     key = "ANTHROPIC_API_KEY"
+
+
+def code_execution(model: str) -> Body:
+    """The tool by which Anthropic runs code for this model."""
+    return {"type": family(model).code_tool, "name": "code_execution"}
 
 
 def handle_anthropic_error(error: BaseException) -> AnthropicError:
@@ -71,16 +70,13 @@ def handle_anthropic_error(error: BaseException) -> AnthropicError:
 
 
 def _answered(error: anthropic.APIStatusError) -> AnthropicError:
-    vendor = AnthropicError.vendor
-    meant = faults.fault(error.status_code, error.response.headers, json.dumps(error.body).encode(), vendor)
-    code = _CODES.get(error.type or "")
-    if code is None:
-        code = code_of(meant, error.status_code)
-        if code == "BAD_REQUEST" and "input_schema" in (error.api_message or ""):
-            code = "INVALID_SCHEMA"
-    elif code == "RATE_LIMIT" and error.response.headers.get("anthropic-ratelimit-tokens-remaining") == "0":
-        code = "TOKEN_RATE_LIMIT"
-    return AnthropicError.of(code, str(meant), error, meant)
+    """The server said what is wrong: before the stream with a status, or inside it."""
+    vendor, body = AnthropicError.vendor, json.dumps(error.body).encode()
+    if error.status_code == 200:
+        meant = anthropic_faults.reported(body, vendor)
+    else:
+        meant = anthropic_faults.fault(error.status_code, error.response.headers, body, vendor)
+    return AnthropicError.of(code_of(meant), str(meant), error, meant)
 
 
 class AnthropicClient(BaseClient):
@@ -93,7 +89,7 @@ class AnthropicClient(BaseClient):
         self,
         *,
         model: str | None = None,
-        tools: Sequence[Tool] = (),
+        tools: Iterable[Tool | ToolObject] = (),
         system: str = "",
         client: anthropic.Anthropic | None = None,
         api_key: str | None = None,
@@ -104,11 +100,15 @@ class AnthropicClient(BaseClient):
         settings = settings or ApiSettings.load()
         super().__init__(model=model, tools=tools, system=system, settings=settings)
         self.client = client or _sdk(settings, api_key, base_url)
+        self._close_sdk = self.client.close if client is None else None
         self._uploads = uploads
         self._container: dict[str, Any] | None = None
 
     def _takes_effort(self) -> bool:
-        return is_reasoning_model(self.get_model())
+        return bool(family(self.get_model()).efforts)
+
+    def _effort(self) -> Effort | None:
+        return family(self.get_model()).effort(Reasoner(effort=self._wanted_effort))
 
     def _break_chain(self) -> None:
         """The container goes with the history that speaks of it."""
@@ -141,14 +141,15 @@ class AnthropicClient(BaseClient):
         if tools and not self.parallel_tool_calls:
             body["tool_choice"] = {"type": "auto", "disable_parallel_tool_use": True}
         if turn.code_execution or any(message.get("for_code") for message in turn.messages):
-            tools.append(CODE_EXECUTION)  # also where only the history speaks of it: its blocks want the tool declared
+            tools.append(
+                code_execution(self.get_model())
+            )  # also where only the history speaks of it: its blocks want the tool declared
         if tools:
             body["tools"] = tools
-        effort = self._effort()
-        if self._wanted_effort == "none":
-            body["thinking"] = {"type": "disabled"}
-        elif effort is not None:
+        if effort := self._effort():
             body["output_config"] = {"effort": effort}
+        if thinking := family(self.get_model()).thinking(Reasoner(effort=self._wanted_effort)):
+            body["thinking"] = thinking
         return body
 
     def _in_container(self, turn: Turn) -> Body:
@@ -159,7 +160,7 @@ class AnthropicClient(BaseClient):
         return {"container": self._container["id"]} if expires > datetime.now(UTC) else {}
 
     def _message(self, body: Body, on_text: OnText | None) -> Body:
-        if on_text is None:
+        if on_text is None and body["max_tokens"] <= LONGEST_WHOLE:
             with friendly(handle_anthropic_error):
                 message: anthropic.types.Message = self.client.messages.create(**cast(Any, body))
             return message.to_dict(mode="json", warnings=False)
@@ -167,7 +168,8 @@ class AnthropicClient(BaseClient):
             stream = self.client.messages.stream(**cast(Any, body)).__enter__()
         try:
             for text in friendly_items(stream.text_stream, handle_anthropic_error):
-                on_text(text)
+                if on_text is not None:
+                    on_text(text)
             with friendly(handle_anthropic_error):
                 return stream.get_final_message().to_dict(mode="json", warnings=False)
         finally:
@@ -199,7 +201,7 @@ def _sdk(settings: ApiSettings, api_key: str | None, base_url: str | None) -> an
     key = api_key or access.key_for("anthropic", settings)
     if key is None:
         raise AnthropicError.of("AUTH_ERROR", "no key is set")
-    address = (base_url or access.address_for("anthropic", settings)).removesuffix("/v1")
+    address = access.unversioned(base_url or access.address_for("anthropic", settings))
     made: anthropic.Anthropic = access.sdk("anthropic").Anthropic(api_key=key, base_url=address)
     return made
 

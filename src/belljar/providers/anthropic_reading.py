@@ -9,14 +9,14 @@ from typing import Any
 
 import msgspec
 
-from belljar.dialects.anthropic_stream import read_usage
+from belljar.dialects.anthropic_stream import REASONS, read_usage
 from belljar.providers.executions import CodeExecution, OutputFile
-from belljar.providers.replies import Answer
+from belljar.providers.replies import FINISHES, Answer, FinishReason
 from belljar.providers.tool_converters import Tool, tool_call
 from belljar.wire.responses import Usage
 
 _RESULTS = ("code_execution_tool_result", "bash_code_execution_tool_result", "text_editor_code_execution_tool_result")
-_FINISHED = ("end_turn", "stop_sequence", "tool_use")
+_FINISHED: Mapping[str, FinishReason] = {"end_turn": "stop", "stop_sequence": "stop", "tool_use": "tool_calls"}
 
 FileOf = Callable[[str], OutputFile]
 
@@ -44,10 +44,14 @@ def read(messages: Sequence[Mapping[str, Any]], tools: Sequence[Tool], file_of: 
         ],
         executions=executions,
         files=list(files.values()),
-        finished=messages[-1].get("stop_reason") in _FINISHED,
+        finish=_finish(messages[-1].get("stop_reason") or ""),
         usage=_usage(messages),
         native=blocks,
     )
+
+
+def _finish(reason: str) -> FinishReason:
+    return FINISHES[REASONS[reason]] if reason in REASONS else _FINISHED.get(reason, "other")
 
 
 def _usage(messages: Sequence[Mapping[str, Any]]) -> Usage | None:

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, ClassVar, Literal, TypeVar
+from threading import Lock
+from typing import Any, ClassVar, Literal, Self, TypeAlias, TypeVar
 
 from belljar.config import ApiSettings
 from belljar.errors import ContextTooLong, Declined, InvalidRequest, ProviderError
-from belljar.models import EFFORTS, Effort, is_gpt5_model, nearest_effort
+from belljar.models import EFFORTS, Effort, ending, is_gpt5_model, nearest_effort
 from belljar.providers.access import model_for
-from belljar.providers.context_manager import BUDGET, ContextManager, Message
+from belljar.providers.context_manager import BUDGET, ContextManager, Message, text_of
 from belljar.providers.executions import told_apart
 from belljar.providers.replies import Answer, AssistantResponse, OnText, Turn
-from belljar.providers.tool_converters import Tool, ToolCall, ToolResult, as_text
+from belljar.providers.tool_converters import Tool, ToolCall, ToolObject, ToolResult, as_text, described_tools
 from belljar.providers.uploads import FileReference, readable
 
 __all__ = ["AssistantResponse", "BaseClient"]
 
-VERBOSITIES: tuple[Literal["low", "medium", "high"], ...] = ("low", "medium", "high")
+Verbosity: TypeAlias = Literal["low", "medium", "high"]
+VERBOSITIES: tuple[Verbosity, ...] = ("low", "medium", "high")
 
 _SUMMARISE = (
     "You summarise conversations between a user and an assistant so that the assistant can go on from the summary "
@@ -34,7 +37,8 @@ _T = TypeVar("_T", bound=str)
 class BaseClient(ABC):
     """A conversation with a model.
 
-    A request that fails leaves the conversation as it was before it, so that the same message can be sent again.
+    A request that fails leaves the conversation as it was before it, so that the same message can be sent again. One
+    message goes after the other: a second that comes while one is under way is refused, whichever thread it is from.
     """
 
     provider: ClassVar[str]
@@ -43,7 +47,12 @@ class BaseClient(ABC):
     """Whether a summary goes into the system prompt, or into the history."""
 
     def __init__(
-        self, *, model: str | None = None, tools: Sequence[Tool] = (), system: str = "", settings: ApiSettings
+        self,
+        *,
+        model: str | None = None,
+        tools: Iterable[Tool | ToolObject] = (),
+        system: str = "",
+        settings: ApiSettings,
     ) -> None:
         self.tools = tools
         self.system = system
@@ -60,6 +69,32 @@ class BaseClient(ABC):
         self._verbosity: str | None = None
         self._system_context = ""
         self._code_execution = False
+        self._close_sdk: Callable[[], object] | None = None
+        """Where the SDK's client was made here, and goes with this one."""
+        self._is_closed = False
+        self._busy = Lock()
+        self._warn_of_end()
+
+    def close(self) -> None:
+        """Close its connections, unless the SDK's client is the caller's own; files that it made are read before."""
+        if not self._is_closed and self._close_sdk is not None:
+            self._close_sdk()
+        self._is_closed = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    @property
+    def tools(self) -> Sequence[Tool]:
+        """What the model may call, as it is sent; `Tool[…]` objects may be given too."""
+        return self._tools
+
+    @tools.setter
+    def tools(self, tools: Iterable[Tool | ToolObject]) -> None:
+        self._tools = described_tools(tools)
 
     # -- talking
 
@@ -77,18 +112,24 @@ class BaseClient(ABC):
         With `code_execution` the vendor runs the code that the model writes, and `files` are put where it finds them;
         without, the model reads them itself.
         """
-        waiting = self._waiting
-        if waiting:
-            named = ", ".join(call["id"] for call in waiting)
+        if not isinstance(user_input, str):
             raise InvalidRequest(
-                f"the model waits for the results of {named}; send them by send_tool_results, or clear_history()",
+                f"user_input: is a {type(user_input).__name__}; say it as text, and give files by files=[…]",
                 param="user_input",
             )
-        references = tuple(one if isinstance(one, FileReference) else self._upload(readable(one)) for one in files)
-        self._system_context = system_context or ""
-        self._code_execution = code_execution
-        message = {"role": "user", "content": user_input, "files": references, "for_code": code_execution}
-        return self._converse(message, on_text)
+        with self._alone():
+            waiting = self._waiting
+            if waiting:
+                named = ", ".join(call["id"] for call in waiting)
+                raise InvalidRequest(
+                    f"the model waits for the results of {named}; send them by send_tool_results, or clear_history()",
+                    param="user_input",
+                )
+            references = tuple(one if isinstance(one, FileReference) else self._upload(readable(one)) for one in files)
+            self._system_context = system_context or ""
+            self._code_execution = code_execution
+            message = {"role": "user", "content": user_input, "files": references, "for_code": code_execution}
+            return self._converse(message, on_text)
 
     def send_tool_results(
         self,
@@ -97,23 +138,40 @@ class BaseClient(ABC):
         on_text: OnText | None = None,
     ) -> AssistantResponse:
         """Answer the tool calls of the last response, all of them."""
-        wanted = {call["id"] for call in self._waiting}
-        given = {result["tool_use_id"] for result in tool_results}
-        if wanted != given:
-            what = [f"{one} is not answered" for one in sorted(wanted - given)]
-            what += [f"{one} was not asked for" for one in sorted(given - wanted)]
-            raise InvalidRequest(f"tool_results: {', '.join(what)}; send one result a call", param="tool_results")
-        if system_context is not None:
-            self._system_context = system_context
-        text = "\n".join(as_text(result["content"]) for result in tool_results)
-        names = {call["id"]: call["name"] for call in self._waiting}
-        results = [{**result, "name": names[result["tool_use_id"]]} for result in tool_results]
-        return self._converse({"role": "tool", "content": text, "tool_results": results}, on_text)
+        with self._alone():
+            wanted = {call["id"] for call in self._waiting}
+            given = {result["tool_use_id"] for result in tool_results}
+            if wanted != given:
+                what = [f"{one} is not answered" for one in sorted(wanted - given)]
+                what += [f"{one} was not asked for" for one in sorted(given - wanted)]
+                raise InvalidRequest(f"tool_results: {', '.join(what)}; send one result a call", param="tool_results")
+            if system_context is not None:
+                self._system_context = system_context
+            text = "\n".join(as_text(result["content"]) for result in tool_results)
+            names = {call["id"]: call["name"] for call in self._waiting}
+            results = [{**result, "name": names[result["tool_use_id"]]} for result in tool_results]
+            return self._converse({"role": "tool", "content": text, "tool_results": results}, on_text)
 
     def clear_history(self) -> None:
         """Begin anew."""
-        self.context.clear()
-        self._break_chain()
+        with self._alone():
+            self.context.clear()
+            self._break_chain()
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Two at once would read each other's answers; nobody waits, since on_text may be who asks."""
+        if self._is_closed:
+            raise InvalidRequest("this client was closed; make another with create_client")
+        if not self._busy.acquire(blocking=False):
+            raise InvalidRequest(
+                "this conversation is busy with another message, from another thread or from its own on_text; make a "
+                "client for each conversation that goes on at the same time"
+            )
+        try:
+            yield
+        finally:
+            self._busy.release()
 
     # -- settings
 
@@ -122,14 +180,19 @@ class BaseClient(ABC):
 
     def set_model(self, model: str) -> None:
         self._model = model
+        self._warn_of_end()
 
-    def set_reasoning_effort(self, effort: str) -> None:
+    def _warn_of_end(self) -> None:
+        if told := ending(self._model):
+            _log.warning("%s", told)
+
+    def set_reasoning_effort(self, effort: Effort) -> None:
         """How long the model may think; sent where the model takes it."""
         self._wanted_effort = _one_of("effort", effort, EFFORTS)
         if not self._takes_effort():
             _log.warning("%s takes no reasoning effort: it is left out", self.get_model())
 
-    def set_verbosity(self, verbosity: str) -> None:
+    def set_verbosity(self, verbosity: Verbosity) -> None:
         """How much the model says; sent where the model takes it."""
         self._verbosity = _one_of("verbosity", verbosity, VERBOSITIES)
         if not self._takes_verbosity():
@@ -221,11 +284,12 @@ class BaseClient(ABC):
         return AssistantResponse(
             text=answer.text,
             tool_calls=calls,
-            is_complete=answer.finished and not calls,
+            is_complete=answer.finish == "stop" and not calls,
             requires_action=bool(calls),
             code_executions=list(answer.executions),
             output_files=told_apart(answer.files),
             usage=answer.usage,
+            finish_reason=answer.finish,
         )
 
     def _recovering(self, on_text: OnText | None) -> Answer:
@@ -275,7 +339,7 @@ class BaseClient(ABC):
 
 def _told(message: Message) -> str:
     calls = "".join(f"\n(calls {call['name']} with {call['input']})" for call in message.get("tool_calls", ()))
-    return f"{message['content']}{calls}"
+    return f"{text_of(message['content'])}{calls}"
 
 
 def _one_of(name: str, value: str, known: Sequence[_T]) -> _T:

@@ -18,9 +18,15 @@ from belljar.providers import openai_errors
 from belljar.providers.base import BaseClient
 from belljar.providers.context_manager import Message
 from belljar.providers.failures import ClientError, friendly, friendly_items
-from belljar.providers.replies import Answer, Turn
+from belljar.providers.replies import FINISHES, Answer, FinishReason, Turn
 from belljar.providers.responses_client import openai_sdk
-from belljar.providers.tool_converters import Tool, build_openai_tool_results, convert_tools_for_openai, tool_call
+from belljar.providers.tool_converters import (
+    Tool,
+    ToolObject,
+    build_openai_tool_results,
+    convert_tools_for_openai,
+    tool_call,
+)
 from belljar.providers.uploads import FileReference
 from belljar.wire import items
 from belljar.wire.items import InputItem
@@ -50,7 +56,7 @@ class ChatClient(BaseClient):
         self,
         *,
         model: str | None = None,
-        tools: Sequence[Tool] = (),
+        tools: Iterable[Tool | ToolObject] = (),
         system: str = "",
         client: openai.OpenAI | None = None,
         api_key: str | None = None,
@@ -60,6 +66,7 @@ class ChatClient(BaseClient):
         settings = settings or ApiSettings.load()
         super().__init__(model=model, tools=tools, system=system, settings=settings)
         self.client = client or openai_sdk(self.provider, self.error, settings, api_key, base_url)
+        self._close_sdk = self.client.close if client is None else None
         self._quirks = quirks.TABLE[self.provider]
 
     def get_model(self) -> str:
@@ -162,7 +169,7 @@ def _items(messages: Iterable[Message]) -> Iterator[InputItem]:
 def _answer(deltas: Iterable[Delta], tools: Sequence[Tool]) -> Answer:
     text, calls, thoughts = [], [], []
     names: dict[int, tuple[str, str]] = {}
-    finished = True
+    finish: FinishReason = "stop"
     usage = None
     for delta in deltas:
         match delta:
@@ -175,7 +182,7 @@ def _answer(deltas: Iterable[Delta], tools: Sequence[Tool]) -> Answer:
             case CallEnd():
                 calls.append(tool_call(*names[delta.index], delta.arguments, tools))
             case Finish():
-                finished = delta.reason in ("stop", "calls")
+                finish = FINISHES[delta.reason]
             case Spent():
                 usage = delta.usage
-    return Answer(text="".join(text), tool_calls=calls, finished=finished, usage=usage, native=tuple(thoughts))
+    return Answer(text="".join(text), tool_calls=calls, finish=finish, usage=usage, native=tuple(thoughts))

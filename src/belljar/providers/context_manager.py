@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
@@ -13,7 +13,12 @@ from belljar.errors import InvalidRequest
 Message: TypeAlias = dict[str, Any]
 """`role` and `content`, and whatever else was added with them."""
 
+Content: TypeAlias = str | Sequence[Any] | None
+"""A text, or parts of any vendor's: texts, calls, results, pictures."""
+
 BUDGET = 150_000
+_LONGEST_PART = 4_000
+"""Characters that count of a part without text: the data of a picture is not what it takes of the context."""
 _CHARACTERS = 4
 _OVERHEAD = 10
 _log = logging.getLogger(__name__)
@@ -42,6 +47,22 @@ class ContextStats:
     has_summary: bool
     budget_used_percentage: float
     token_budget: int
+
+
+def text_of(content: Content) -> str:
+    """What a message says, as far as it is words; other parts as the beginning of their JSON."""
+    if content is None or isinstance(content, str):
+        return content or ""
+    return "\n".join(filter(None, map(_text_of_part, content)))
+
+
+def _text_of_part(part: Any) -> str:
+    if isinstance(part, str):
+        return part
+    said = part.get("text", part.get("content")) if isinstance(part, Mapping) else None
+    if isinstance(said, str | list | tuple):
+        return text_of(said)
+    return json.dumps(part, ensure_ascii=False, default=str)[:_LONGEST_PART]
 
 
 class ContextManager:
@@ -75,12 +96,22 @@ class ContextManager:
 
     # -- what is in it
 
-    def add_message(self, role: str, content: str, **meta: Any) -> None:
-        """`role` is user, assistant or tool; `meta` is kept beside the text."""
-        self._messages.append({"role": role, "content": content, **meta})
+    def add_message(self, role: str, content: Content, **meta: Any) -> None:
+        """`role` is user, assistant or tool; `meta` is kept beside the content."""
+        self.add_messages([{"role": role, "content": content, **meta}])
 
     def add_messages(self, messages: Iterable[Mapping[str, Any]]) -> None:
-        self._messages.extend(dict(message) for message in messages)
+        """All of them, or none where one is no message."""
+        added = [dict(message) for message in messages]
+        for n, message in enumerate(added):
+            if not isinstance(message.get("role"), str):
+                raise InvalidRequest(f"messages[{n}]: has no role; use user, assistant or tool", param="messages")
+            if not isinstance(message.setdefault("content", None), str | list | tuple | None):
+                kind = type(message["content"]).__name__
+                raise InvalidRequest(
+                    f"messages[{n}].content: is a {kind}; use a text or a list of parts", param="messages"
+                )
+        self._messages.extend(added)
 
     def drop_last(self) -> None:
         """Forget the newest message: it was not answered."""
@@ -147,7 +178,7 @@ class ContextManager:
 
     def _tokens(self, message: Message) -> int:
         calls = message.get("tool_calls")
-        text = message["content"] + (json.dumps(calls, default=str) if calls else "")
+        text = text_of(message["content"]) + (json.dumps(calls, default=str) if calls else "")
         return self._counter.count_tokens(text) + _OVERHEAD
 
     # -- summarising

@@ -93,7 +93,7 @@ class OutputFile:
         The name in a directory is one that code chose: what tools run by itself is refused, and what is there already
         and differs stays, with a WorkspaceConflictError, unless told to `overwrite`.
         """
-        path = Path(place)
+        path = Path(place).expanduser()
         if not path.is_dir():
             path.write_bytes(self.read())
             return path
@@ -162,7 +162,9 @@ def _put(path: Path, content: bytes, *, overwrite: bool) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodeExecution:
-    """One piece of code that ran. OpenAI and xAI tell neither stderr apart nor an exit code, nor a raised exception."""
+    """One piece of code that ran. OpenAI and xAI tell no stderr apart, no exit code and no exception; our own gateway
+    tells all three.
+    """
 
     code: str
     stdout: str = ""
@@ -171,8 +173,10 @@ class CodeExecution:
     """The exit code, where the vendor tells."""
     outcome: Outcome = "OUTCOME_OK"
     output_files: tuple[OutputFile, ...] = field(default=())
+    logs: str | None = None
+    """Both streams as they came, and the value of its last line; None where the vendor does not tell."""
 
     @property
     def output(self) -> str:
         """Everything that it printed."""
-        return self.stdout + self.stderr
+        return self.stdout + self.stderr if self.logs is None else self.logs

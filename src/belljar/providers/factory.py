@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
 
 from belljar.config import ApiSettings
 from belljar.providers.access import provider_named
 from belljar.providers.base import BaseClient
-from belljar.providers.tool_converters import Tool
+from belljar.providers.tool_converters import Tool, ToolObject
+
+if TYPE_CHECKING:
+    from belljar.providers.anthropic_client import AnthropicClient
+    from belljar.providers.belljar_client import BelljarClient
+    from belljar.providers.chat_client import LMStudioClient, OllamaClient, VLLMClient
+    from belljar.providers.gemini_client import GeminiClient, VertexClient
+    from belljar.providers.openai_client import OpenAIClient
+    from belljar.providers.xai_client import XAIClient
 
 _CLIENTS = {
     "openai": ("openai_client", "OpenAIClient"),
@@ -24,18 +32,72 @@ _CLIENTS = {
 }
 
 
+class _Options(TypedDict, total=False):
+    """Of `create_client`, for the checker: a provider that is named gives its own client, with the SDK's in it."""
+
+    model: str | None
+    tools: Iterable[Tool | ToolObject]
+    system: str
+    client: Any
+    api_key: str | None
+    base_url: str | None
+    settings: ApiSettings | None
+
+
+@overload
+def create_client(provider: Literal["openai"], **options: Unpack[_Options]) -> OpenAIClient: ...
+
+
+@overload
+def create_client(provider: Literal["anthropic"], **options: Unpack[_Options]) -> AnthropicClient: ...
+
+
+@overload
+def create_client(provider: Literal["gemini"], **options: Unpack[_Options]) -> GeminiClient: ...
+
+
+@overload
+def create_client(provider: Literal["vertex"], **options: Unpack[_Options]) -> VertexClient: ...
+
+
+@overload
+def create_client(provider: Literal["xai"], **options: Unpack[_Options]) -> XAIClient: ...
+
+
+@overload
+def create_client(provider: Literal["lm_studio"], **options: Unpack[_Options]) -> LMStudioClient: ...
+
+
+@overload
+def create_client(provider: Literal["ollama"], **options: Unpack[_Options]) -> OllamaClient: ...
+
+
+@overload
+def create_client(provider: Literal["vllm"], **options: Unpack[_Options]) -> VLLMClient: ...
+
+
+@overload
+def create_client(provider: Literal["belljar"], **options: Unpack[_Options]) -> BelljarClient: ...
+
+
+@overload
+def create_client(provider: str | None = None, **options: Unpack[_Options]) -> BaseClient: ...
+
+
 def create_client(
     provider: str | None = None,
     *,
     model: str | None = None,
-    tools: Sequence[Tool] = (),
+    tools: Iterable[Tool | ToolObject] = (),
     system: str = "",
     client: Any = None,
     api_key: str | None = None,
     base_url: str | None = None,
     settings: ApiSettings | None = None,
 ) -> BaseClient:
-    """A client for the provider, or for that of the settings; `client` is one of its SDK's that you have already."""
+    """A client for the provider, or for that of the settings; `client` is one of its SDK's that you have already, and
+    stays open when this one is closed. `tools` are `Tool[…]` objects, or dicts in Anthropic's form.
+    """
     settings = settings or ApiSettings.load()
     module, name = _CLIENTS[provider_named(provider or settings.provider)]
     made: BaseClient = getattr(import_module(f"belljar.providers.{module}"), name)(

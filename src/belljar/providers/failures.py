@@ -19,6 +19,8 @@ from belljar.errors import (
     DeadlinePassed,
     Declined,
     Filtered,
+    Garbled,
+    Loading,
     ProviderError,
     QuotaExceeded,
     RateLimited,
@@ -55,7 +57,6 @@ CODES: Mapping[str, tuple[type[ProviderError], str]] = MappingProxyType(
     }
 )
 """Each code, the kind of error it is, and what the user is told."""
-_SCHEMAS = frozenset(["invalid_function_parameters", "invalid_json_schema"])
 
 
 class ClientError(ProviderError):
@@ -68,13 +69,13 @@ class ClientError(ProviderError):
 
     def __init_subclass__(cls) -> None:
         if "vendor" in vars(cls):
-            kinds = {kind for kind, _ in CODES.values()} - {ProviderError}
+            kinds = {kind for kind, _ in CODES.values()} | {Loading, Garbled, DeadlinePassed}
             mixed = {kind: type(cls.__name__, (cls, kind), {"__module__": cls.__module__}) for kind in kinds}
-            cls._kinds = MappingProxyType({ProviderError: cls, **mixed})
+            cls._kinds = MappingProxyType({**mixed, ProviderError: cls})
 
     def __init__(self, message: str, error_code: str, original_error: BaseException | None = None) -> None:
         told = CODES[error_code][1]
-        self.error_code = error_code
+        self.error_code = self.reason = error_code
         self.user_message = told.format(name=self.vendor, key=self.key)
         self.detail = message
         self.original_error = original_error
@@ -92,8 +93,10 @@ class ClientError(ProviderError):
         original: BaseException | None = None,
         like: ProviderError | None = None,
     ) -> Self:
-        """The error for this code, which is also of its kind; `like` lends what the vendor's words told."""
-        failure = cast(Self, cls._kinds[CODES[error_code][0]](message, error_code, original))
+        """The error for this code, which is also of a kind: that of `like`, which has what the vendor's words told."""
+        told = CODES[error_code][0] if like is None else type(like)
+        kind = next(one for one in told.__mro__ if one in cls._kinds)
+        failure = cast(Self, cls._kinds[kind](message, error_code, original))
         if like is not None:
             for name in ("after", "param", "fault"):
                 setattr(failure, name, getattr(like, name, None))
@@ -101,40 +104,38 @@ class ClientError(ProviderError):
 
     def __reduce__(self) -> tuple[object, ...]:
         base = next(one for one in type(self).__mro__ if "vendor" in vars(one))
-        return _rebuilt, (base, self.error_code, self.detail, self.after, self.param, self.fault)
+        kind = next(one for one in type(self).__mro__ if one.__module__ == ProviderError.__module__)
+        return _rebuilt, (base, kind, self.error_code, self.detail, self.after, self.param, self.fault)
 
 
 def _rebuilt(
-    base: type[ClientError], code: str, detail: str, after: float | None, param: str | None, fault: str | None
+    base: type[ClientError],
+    kind: type[ProviderError],
+    code: str,
+    detail: str,
+    after: float | None,
+    param: str | None,
+    fault: str | None,
 ) -> ClientError:
-    failure = base.of(code, detail)
+    failure = base._kinds[kind](detail, code)
     failure.after, failure.param, failure.fault = after, param, fault
     return failure
 
 
-def code_of(error: ProviderError, status: int | None = None) -> str:
-    """The code for an error of our tree; `status` is the HTTP status that it came with."""
+def code_of(error: ProviderError) -> str:
+    """The code for an error of our tree: its reason, or else what its class tells."""
+    if error.reason is not None:
+        return error.reason
     match error:
-        case Declined():
-            if error.fault == "model_not_found":
-                return "INVALID_MODEL"
-            return "INVALID_SCHEMA" if error.fault in _SCHEMAS else "BAD_REQUEST"
-        case RateLimited():
-            return "SERVER_OVERLOADED" if status == 529 else "RATE_LIMIT"
         case Unreachable():
-            return "TIMEOUT" if status in (408, 504) else "SERVER_OVERLOADED" if status else "CONNECTION_ERROR"
-        case BadKey():
-            return "AUTH_ERROR"
-        case QuotaExceeded():
-            return "QUOTA_EXCEEDED"
-        case ContextTooLong():
-            return "CONTEXT_LENGTH_EXCEEDED"
-        case Filtered():
-            return "CONTENT_POLICY"
+            return "CONNECTION_ERROR"
         case DeadlinePassed():
             return "TIMEOUT"
+        case RateLimited():
+            return "RATE_LIMIT"
         case _:
-            return "API_ERROR"
+            codes = (code for code, (kind, _) in CODES.items() if kind is not ProviderError and isinstance(error, kind))
+            return "BAD_REQUEST" if isinstance(error, Declined) else next(codes, "API_ERROR")
 
 
 def broken(error: BaseException) -> str | None:

@@ -5,28 +5,28 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from belljar.config import ApiSettings
 from belljar.dialects import gemini_faults
 from belljar.dialects.gemini_families import family
+from belljar.dialects.gemini_stream import REASONS
 from belljar.errors import InvalidRequest, ProviderError
 from belljar.providers import access, gemini_reading
 from belljar.providers.base import BaseClient
 from belljar.providers.context_manager import Message
 from belljar.providers.failures import ClientError, broken, code_of, friendly, friendly_items
 from belljar.providers.replies import Answer, Turn
-from belljar.providers.tool_converters import Body, Tool, as_text, convert_tools_for_gemini
+from belljar.providers.tool_converters import Body, Tool, ToolObject, as_text, convert_tools_for_gemini
 from belljar.providers.uploads import FileReference, Uploads, type_of
 
 if TYPE_CHECKING:
     from google import genai
     from google.genai import types
 
-_FILTERED = frozenset(["SAFETY", "PROHIBITED_CONTENT", "BLOCKLIST", "SPII", "RECITATION", "LANGUAGE", "IMAGE_SAFETY"])
 _POLLS = 120
 _PAUSE = 0.5
 _log = logging.getLogger(__name__)
@@ -51,18 +51,7 @@ def handle_gemini_error(error: BaseException) -> GeminiError:
         return GeminiError.of(broken(error) or "UNKNOWN_ERROR", f"{type(error).__name__}: {error}", error)
     said = json.dumps(error.details)
     meant = gemini_faults.fault(error.code, {}, said.encode(), GeminiError.vendor)
-    code = code_of(meant, error.code)
-    if code == "RATE_LIMIT" and "Token" in json.dumps(_violated(error.details)):
-        code = "TOKEN_RATE_LIMIT"
-    elif code == "BAD_REQUEST" and "function_declarations" in (error.message or ""):
-        code = "INVALID_SCHEMA"
-    return GeminiError.of(code, str(meant), error, meant)
-
-
-def _violated(details: Any) -> list[str]:
-    """The quotas that were used up."""
-    told = details.get("error", {}).get("details", ()) if isinstance(details, dict) else ()
-    return [one.get("quotaId", "") for detail in told for one in detail.get("violations", ())]
+    return GeminiError.of(code_of(meant), str(meant), error, meant)
 
 
 class GeminiClient(BaseClient):
@@ -76,7 +65,7 @@ class GeminiClient(BaseClient):
         self,
         *,
         model: str | None = None,
-        tools: Sequence[Tool] = (),
+        tools: Iterable[Tool | ToolObject] = (),
         system: str = "",
         client: genai.Client | None = None,
         api_key: str | None = None,
@@ -87,11 +76,12 @@ class GeminiClient(BaseClient):
         settings = settings or ApiSettings.load()
         super().__init__(model=model, tools=tools, system=system, settings=settings)
         self.client = client or self._sdk(settings, api_key, base_url)
+        self._close_sdk = self.client.close if client is None else None
         self._uploads = uploads
 
     def _sdk(self, settings: ApiSettings, api_key: str | None, base_url: str | None) -> genai.Client:
         module = access.sdk("gemini")
-        address = base_url or access.address_for(self.provider, settings)
+        address = access.unversioned(base_url or access.address_for(self.provider, settings))
         options: Body = {"http_options": {"base_url": address}} if address else {}
         key = api_key or access.key_for(self.provider, settings)
         if key is None and access.VENDORS[self.provider].needs_key:
@@ -125,7 +115,8 @@ class GeminiClient(BaseClient):
         whole = gemini_reading.merged(parts)
         native = types.Content(role="model", parts=whole)
         usage = gemini_reading.usage(last)
-        return gemini_reading.read(whole, turn.tools, finished=reason == "STOP", usage=usage, native=native)
+        finish = gemini_reading.finish(reason, called=any(part.function_call for part in whole))
+        return gemini_reading.read(whole, turn.tools, finish=finish, usage=usage, native=native)
 
     def _answers(self, request: Body, *, streaming: bool) -> Generator[types.GenerateContentResponse, None, None]:
         if not streaming:
@@ -152,9 +143,8 @@ class GeminiClient(BaseClient):
             tools.append({"code_execution": {}})
         if tools:
             config["tools"] = tools
-        effort = self._effort()
-        if effort is not None:
-            config["thinking_config"] = kind.thinking(effort)
+        if self._wanted_effort is not None and (thinking := kind.thinking(self._wanted_effort)):
+            config["thinking_config"] = thinking
         return config
 
     # -- files
@@ -195,7 +185,7 @@ def _check(last: types.GenerateContentResponse | None, reason: str, *, said: boo
         return
     feedback = last.prompt_feedback if last is not None else None
     blocked = feedback.block_reason.value if feedback and feedback.block_reason else None
-    if blocked or reason in _FILTERED:
+    if blocked or REASONS.get(reason) == "filtered":
         raise GeminiError.of("CONTENT_POLICY", f"it was blocked: {blocked or reason}")
     if reason not in ("STOP", "MAX_TOKENS"):
         raise GeminiError.of("API_ERROR", f"it said nothing, for the reason {reason or 'none'}")

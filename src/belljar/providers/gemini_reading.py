@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from belljar.dialects.gemini_stream import read_usage
+from belljar.dialects.gemini_stream import REASONS, read_usage
 from belljar.providers.executions import CodeExecution, Outcome, OutputFile
-from belljar.providers.replies import Answer
+from belljar.providers.replies import FINISHES, Answer, FinishReason
 from belljar.providers.tool_converters import Tool, tool_call
 from belljar.wire import ids
 from belljar.wire.responses import Usage
@@ -39,7 +39,7 @@ def usage(last: GenerateContentResponse | None) -> Usage | None:
 
 
 def read(
-    parts: Sequence[Part], tools: Sequence[Tool], *, finished: bool, usage: Usage | None = None, native: Any
+    parts: Sequence[Part], tools: Sequence[Tool], *, finish: FinishReason, usage: Usage | None = None, native: Any
 ) -> Answer:
     text, calls = [], []
     ran: list[_Ran] = []
@@ -65,10 +65,16 @@ def read(
         tool_calls=calls,
         executions=[_execution(one) for one in ran],
         files=files,
-        finished=finished,
+        finish=finish,
         usage=usage,
         native=native,
     )
+
+
+def finish(reason: str, *, called: bool) -> FinishReason:
+    if reason == "STOP":
+        return "tool_calls" if called else "stop"
+    return FINISHES[REASONS[reason]] if reason in REASONS else "other"
 
 
 def merged(parts: Sequence[Part]) -> list[Part]:

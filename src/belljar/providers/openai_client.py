@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from belljar.models import is_reasoning_model, supports_verbosity
+from belljar.models import nearest_effort, supports_verbosity
 from belljar.providers import openai_errors
 from belljar.providers.failures import ClientError
 from belljar.providers.responses_client import ResponsesClient
@@ -28,7 +28,7 @@ class OpenAIClient(ResponsesClient):
     error = OpenAIError
 
     def _takes_effort(self) -> bool:
-        return is_reasoning_model(self.get_model())
+        return nearest_effort(self.get_model(), "high") is not None
 
     def _takes_verbosity(self) -> bool:
         return supports_verbosity(self.get_model())

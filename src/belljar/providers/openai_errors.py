@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from belljar.dialects import faults
-from belljar.errors import ProviderError, RateLimited
+from belljar.errors import ProviderError
 from belljar.providers.failures import ClientError, broken, code_of
 
 if TYPE_CHECKING:
@@ -24,6 +27,8 @@ def failure(error: BaseException, kind: type[ClientError]) -> ClientError:
         return kind.of("TIMEOUT", "", error)
     if isinstance(error, openai.APIConnectionError):
         return kind.of("CONNECTION_ERROR", str(error.__cause__ or error), error)
+    if isinstance(error, openai.ContentFilterFinishReasonError):
+        return kind.of("CONTENT_POLICY", str(error), error)
     if isinstance(error, openai.APIError):
         return _answered(error, kind)
     return kind.of(broken(error) or "UNKNOWN_ERROR", f"{type(error).__name__}: {error}", error)
@@ -33,16 +38,26 @@ def _answered(error: openai.APIError, kind: type[ClientError]) -> ClientError:
     """The server said what is wrong: before the stream with a status, or inside it."""
     import openai
 
-    status = error.status_code if isinstance(error, openai.APIStatusError) else None
+    said = _said(error)
     if isinstance(error, openai.APIStatusError):
-        meant = faults.fault(error.status_code, error.response.headers, error.response.content, kind.vendor)
-        headers = error.response.headers
+        body = said.encode() if isinstance(said, str) else msgspec.json.encode(said, enc_hook=str)
+        meant = faults.fault(error.status_code, error.response.headers, body, kind.vendor)
     else:
-        meant = faults.reported(error.body or error.message, kind.vendor)
-        headers = None
-    code = code_of(meant, status)
-    if isinstance(meant, RateLimited) and code == "RATE_LIMIT":
-        spent = headers is not None and headers.get("x-ratelimit-remaining-tokens") == "0"
-        if error.type == "tokens" or spent or "tokens per min" in error.message:
-            code = "TOKEN_RATE_LIMIT"
-    return kind.of(code, str(meant), error, meant)
+        meant = faults.reported(said, kind.vendor)
+    return kind.of(code_of(meant), str(meant), error, meant)
+
+
+def _said(error: openai.APIError) -> Any:
+    """What the server said, as the SDK read it: the body, and the code beside it where whoever raised it gave one."""
+    given = _known({"code": error.code, "type": error.type, "param": error.param})
+    told = error.body or error.message
+    if isinstance(told, Mapping):
+        inner = told.get("error", told)
+        return {**given, **_known(inner)} if isinstance(inner, Mapping) else told
+    if not given or not isinstance(told, str):
+        return told
+    return {"message": "" if told.startswith("<") else told, **given}  # a page is for browsers
+
+
+def _known(members: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in members.items() if value is not None}

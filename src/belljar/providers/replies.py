@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from types import MappingProxyType
+from typing import Any, Literal, TypeAlias
 
 from belljar.providers.context_manager import Message
 from belljar.providers.executions import CodeExecution, OutputFile
@@ -12,6 +13,11 @@ from belljar.providers.tool_converters import Tool, ToolCall
 from belljar.wire.responses import Usage
 
 OnText: TypeAlias = Callable[[str], None]
+FinishReason: TypeAlias = Literal["stop", "tool_calls", "length", "content_filter", "other"]
+FINISHES: Mapping[str, FinishReason] = MappingProxyType(
+    {"stop": "stop", "calls": "tool_calls", "length": "length", "filtered": "content_filter"}
+)
+"""By the reason that the dialects give."""
 
 
 @dataclass
@@ -21,7 +27,7 @@ class AssistantResponse:
     text: str
     tool_calls: list[ToolCall] = field(default_factory=list)
     is_complete: bool = True
-    """It came to its end: no tool is waited for, and no limit cut it off."""
+    """It came to its end: no tool is waited for, and nothing cut it off; `finish_reason` tells what did."""
     requires_action: bool = False
     """Tools are to be run, and their results sent."""
     pending_confirmations: list[ToolCall] = field(default_factory=list)
@@ -30,6 +36,8 @@ class AssistantResponse:
     output_files: list[OutputFile] = field(default_factory=list)
     usage: Usage | None = None
     """Tokens of this answer, cached ones and reasoning included; None where the server does not say."""
+    finish_reason: FinishReason = "stop"
+    """Why the model says no more: it is done, it waits for tools, the limit was reached, or a filter held the rest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,8 +64,7 @@ class Answer:
     tool_calls: Sequence[ToolCall] = ()
     executions: Sequence[CodeExecution] = ()
     files: Sequence[OutputFile] = ()
-    finished: bool = True
-    """No limit cut it off."""
+    finish: FinishReason = "stop"
     usage: Usage | None = None
     id: str | None = None
     native: Any = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
@@ -20,7 +20,7 @@ from belljar.providers.executions import Description, OutputFile
 from belljar.providers.failures import ClientError, friendly, friendly_items
 from belljar.providers.replies import Answer, OnText, Turn
 from belljar.providers.responses_reading import Made
-from belljar.providers.tool_converters import Body, Tool, convert_tools_for_openai
+from belljar.providers.tool_converters import Body, Tool, ToolObject, convert_tools_for_openai
 from belljar.providers.uploads import FileReference, Uploads, type_of
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class ResponsesClient(BaseClient):
         self,
         *,
         model: str | None = None,
-        tools: Sequence[Tool] = (),
+        tools: Iterable[Tool | ToolObject] = (),
         system: str = "",
         client: openai.OpenAI | None = None,
         api_key: str | None = None,
@@ -53,6 +53,7 @@ class ResponsesClient(BaseClient):
         settings = settings or ApiSettings.load()
         super().__init__(model=model, tools=tools, system=system, settings=settings)
         self.client = client or openai_sdk(self.provider, self.error, settings, api_key, base_url)
+        self._close_sdk = self.client.close if client is None else None
         self._uploads = uploads
         self._last_response_id: str | None = None
         self._known = 0

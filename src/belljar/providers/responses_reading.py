@@ -13,7 +13,7 @@ import msgspec
 
 from belljar.dialects.deltas import CallBegun, CallEnd, Cited, Decoder, Finish, HostedEnd, Refused, Spent, Text
 from belljar.providers.executions import CodeExecution, Outcome, OutputFile
-from belljar.providers.replies import Answer
+from belljar.providers.replies import FINISHES, Answer, FinishReason
 from belljar.providers.tool_converters import Tool, tool_call
 from belljar.wire.items import CodeInterpreterCall, ContainerFileCitation, Image, Logs
 
@@ -55,7 +55,7 @@ def read(body: bytes, decoder: Decoder, tools: Sequence[Tool], file_of: FileOf) 
     calls, ran = [], []
     usage = None
     cited: dict[str, ContainerFileCitation] = {}
-    finished = True
+    finish: FinishReason = "stop"
     files: dict[str, OutputFile] = {}
 
     def file(made: Made) -> OutputFile:
@@ -77,7 +77,7 @@ def read(body: bytes, decoder: Decoder, tools: Sequence[Tool], file_of: FileOf) 
             case Spent():
                 usage = delta.usage
             case Finish():
-                finished = delta.reason in ("stop", "calls")
+                finish = FINISHES[delta.reason]
     for id, one in cited.items():
         file(Made(id, one.filename, one.container_id, paths.get(id)))
     pictures = itertools.count(1)
@@ -87,7 +87,7 @@ def read(body: bytes, decoder: Decoder, tools: Sequence[Tool], file_of: FileOf) 
         tool_calls=calls,
         executions=executions,
         files=list(files.values()) or [one for execution in executions for one in execution.output_files],
-        finished=finished,
+        finish=finish,
         usage=usage,
         id=response.get("id"),
     )
@@ -103,9 +103,13 @@ def paths_of(output: Iterable[Mapping[str, Any]]) -> dict[str, str]:
 def _execution(ran: _Ran, files: Sequence[OutputFile]) -> CodeExecution:
     outputs = ran.item.outputs or ()
     exit = ran.end.get("exit", "ok" if ran.item.status == "completed" else "failed")
+    logs = "".join(output.logs for output in outputs if isinstance(output, Logs))
     return CodeExecution(
         code=ran.item.code or "",
-        stdout="".join(output.logs for output in outputs if isinstance(output, Logs)),
+        stdout=ran.end.get("stdout", logs),
+        stderr=ran.end.get("stderr", ""),
+        exit=ran.end.get("exit_code"),
+        logs=logs,
         outcome=_OUTCOMES.get(exit, "OUTCOME_FAILED"),
         output_files=tuple(files),
     )

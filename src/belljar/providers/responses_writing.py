@@ -30,12 +30,17 @@ def _items(message: Message, files_in_container: bool) -> Iterator[Body]:
                 yield {"type": "function_call", "call_id": call["id"], "name": call["name"], "arguments": arguments}
         case role:
             attached = () if message.get("for_code") and files_in_container else message.get("files", ())
-            yield {"role": role, "content": _content(message["content"], attached)}
+            yield {"role": role, "content": _content(message["content"], attached, sees=files_in_container)}
 
 
-def _content(text: str, files: Iterable[FileReference]) -> str | list[Body]:
-    attached: list[Body] = [{"type": "input_file", "file_id": file.id} for file in files]
+def _content(text: str, files: Iterable[FileReference], *, sees: bool) -> str | list[Body]:
+    attached: list[Body] = [{"type": _part(file) if sees else "input_file", "file_id": file.id} for file in files]
     return [*attached, {"type": "input_text", "text": text}] if attached else text
+
+
+def _part(file: FileReference) -> str:
+    """A picture is no file to OpenAI: it is looked at, not read. Whether xAI looks at one by its id is not known."""
+    return "input_image" if file.mime_type.startswith("image/") else "input_file"
 
 
 def code_interpreter(turn: Turn) -> Body:

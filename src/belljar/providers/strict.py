@@ -26,6 +26,8 @@ _TOLD = frozenset(
 )  # fmt: skip
 """Keywords that narrow or explain a value, and have no place in a strict schema."""
 _DROPPED = frozenset(["$schema", "$id", "$comment", "discriminator", "nullable"])
+_VALUES = frozenset(["default", "enum", "const", "examples"])
+"""Keywords whose values are no schemas."""
 _STRUCTURE = frozenset(["type", "properties", "required", "additionalProperties", "items", "enum", "const"])
 _NAMES: Mapping[type, str] = {
     str: "string", bool: "boolean", int: "integer", float: "number", dict: "object", list: "array", type(None): "null",
@@ -49,16 +51,35 @@ def strict(schema: Mapping[str, Any]) -> Schema:
     written = _written(root, "", is_root=True)
     if definitions:
         written["$defs"] = {name: _written(one, f"$defs.{name}") for name, one in definitions.items()}
+    _check_references(written, frozenset(definitions), "")
     return written
+
+
+def _check_references(node: object, names: frozenset[str], path: str) -> None:
+    """Whether each points at something: a vendor refuses the whole request where one does not."""
+    match node:
+        case {"$ref": str(target)} if target != "#" and _name(target) not in names:
+            raise Loose(path, f"points at {target!r}, which is not there")
+        case dict():
+            for name, inner in node.items():
+                if name not in _VALUES:
+                    _check_references(inner, names, f"{path}.{name}".lstrip("."))
+        case list():
+            for n, inner in enumerate(node):
+                _check_references(inner, names, f"{path}[{n}]")
+
+
+def _name(pointer: str) -> str:
+    return pointer.rpartition("/")[2].replace("~1", "/").replace("~0", "~")
 
 
 def _without_root_ref(root: Schema) -> Schema:
     """A root must be an object itself, not point at one."""
     if "$ref" not in root:
         return root
-    place, _, name = _reference(root.pop("$ref"), "").rpartition("/")
-    found = {**root.get("definitions", {}), **root.get("$defs", {})}.get(name)
-    if not place or not isinstance(found, dict):
+    pointer = _reference(root.pop("$ref"), "")
+    found = {**root.get("definitions", {}), **root.get("$defs", {})}.get(_name(pointer))
+    if pointer == "#" or not isinstance(found, dict):
         raise Loose("", "points at nothing")
     return {**found, **root}
 

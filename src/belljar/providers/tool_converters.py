@@ -6,14 +6,25 @@ import json
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
-from typing import Any, NotRequired, TypeAlias, TypedDict
+from typing import Any, NotRequired, Protocol, TypeAlias, TypedDict
 
+from belljar.errors import InvalidRequest
 from belljar.providers.defaults import with_defaults
 from belljar.providers.strict import Loose, Schema
 from belljar.providers.strict import strict as strict_schema
 
 Tool: TypeAlias = Mapping[str, Any]
 """`name`, `description` and `input_schema`."""
+
+
+class ToolObject(Protocol):
+    """A tool as an object, such as `belljar.Tool[Params, Result](…)`; whoever has the client runs its handler."""
+
+    @property
+    def definition(self) -> dict[str, Any]:
+        """What a model is told of it, in the form above."""
+
+
 ToolResult: TypeAlias = Mapping[str, Any]
 """`tool_use_id` and `content`, which may be any JSON; `is_error` where the tool failed."""
 Body: TypeAlias = dict[str, Any]
@@ -35,9 +46,42 @@ class ToolCall(TypedDict):
 # -- tools ------------------------------------------------------------------------------------------------------------
 
 
+def described_tools(tools: Iterable[Tool | ToolObject]) -> list[Tool]:
+    """Tools as their data; InvalidRequest names one that is none."""
+    if isinstance(tools, Mapping | str) or not isinstance(tools, Iterable):
+        raise InvalidRequest(f"tools: a {type(tools).__name__} is not a list of tools; use [tool]", param="tools")
+    return [_described(tool, f"tools[{n}]") for n, tool in enumerate(tools)]
+
+
+def _described(tool: object, where: str) -> Tool:
+    if isinstance(tool, Mapping):
+        if not isinstance(tool.get("name"), str) or not tool["name"]:
+            raise InvalidRequest(f"{where}: has no name; a tool has name, description and input_schema", param="tools")
+        if not isinstance(tool.get("input_schema"), Mapping | None):
+            raise InvalidRequest(f"{where}.input_schema: is no JSON schema; use an object", param="tools")
+        return tool
+    if hasattr(tool, "provider"):
+        raise InvalidRequest(
+            f"{where}: {getattr(tool, 'name', tool)!r} is run by its provider, and goes with adapters; for code use "
+            "send_message(…, code_execution=True)",
+            param="tools",
+        )
+    definition = getattr(tool, "definition", None)
+    if not isinstance(definition, Mapping):
+        raise InvalidRequest(
+            f"{where}: a {type(tool).__name__} is no tool; use Tool[Params, Result](…), or a dict with name, "
+            "description and input_schema",
+            param="tools",
+        )
+    return definition
+
+
 def convert_tools_for_openai(tools: Iterable[Tool], strict: bool = True) -> list[Body]:
-    """For the Responses API. A tool that cannot be strict goes out as it is, with `strict` false and a warning."""
-    return [{"type": "function", **_function(tool, strict)} for tool in tools]
+    """For the Responses API, which takes tools for strict unless told otherwise.
+
+    A tool that cannot be strict goes out as it is, with `strict` false and a warning.
+    """
+    return [{"type": "function", "strict": False, **_function(tool, strict)} for tool in tools]
 
 
 def convert_tools_for_chat_completions(tools: Iterable[Tool], strict: bool = False) -> list[Body]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from belljar.dialects.deltas import Decoder
 from belljar.dialects.xai_stream import XaiDecoder
-from belljar.models import is_reasoning_model
+from belljar.models import nearest_effort
 from belljar.providers.executions import Description, OutputFile
 from belljar.providers.failures import ClientError, friendly
 from belljar.providers.replies import Answer, Turn
@@ -31,7 +31,7 @@ class XAIClient(ResponsesClient):
     _told_last: str | None = None
 
     def _takes_effort(self) -> bool:
-        return is_reasoning_model(self.get_model())
+        return nearest_effort(self.get_model(), "high") is not None
 
     def _body(self, turn: Turn) -> Body:
         body = super()._body(turn)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from inspect import iscoroutinefunction
 from threading import RLock
 from typing import Protocol, TypeAlias, TypeVar
 
@@ -52,6 +53,12 @@ class Dispatcher(Protocol):
     def dispatch(self, event: object) -> DispatchResult: ...
 
 
+def check_waits_for_nothing(callback: Callable[..., object] | None, where: str) -> None:
+    """TypeError for a coroutine function: whoever calls it waits for nothing, so that it would never run."""
+    if any(map(iscoroutinefunction, (callback, getattr(callback, "__call__", None)))):  # noqa: B004 - an object's own
+        raise TypeError(f"{where}: {callback!r} is a coroutine function, and nothing here awaits it; pass a plain one")
+
+
 class InProcessDispatcher:
     """Subscribers of exactly the event's type are called, in the caller's thread."""
 
@@ -60,6 +67,7 @@ class InProcessDispatcher:
         self._handlers: dict[type, tuple[EventHandler, ...]] = {}
 
     def subscribe(self, event_type: type[E], handler: Callable[[E], object]) -> None:
+        check_waits_for_nothing(handler, f"subscribe({event_type.__name__}, …)")
         with self._lock:
             self._handlers[event_type] = (*self._handlers.get(event_type, ()), handler)
 

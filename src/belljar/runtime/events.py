@@ -35,7 +35,10 @@ class TokenUsage:
 
 
 class Outcome(Protocol):
-    """What a session reads of a tool's result."""
+    """A tool's result, as those see it who hear of it: a `ToolResult`."""
+
+    @property
+    def message(self) -> str: ...
 
     @property
     def value(self) -> Any: ...
@@ -45,7 +48,10 @@ class Outcome(Protocol):
 
 
 class Answer(Protocol):
-    """What a session reads of a prompt's response."""
+    """A prompt's response, likewise: a `PromptResponse`."""
+
+    @property
+    def text(self) -> str | None: ...
 
     @property
     def output(self) -> Any: ...

@@ -13,7 +13,14 @@ from types import MappingProxyType
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 from uuid import UUID, uuid4
 
-from belljar.runtime.dispatcher import Dispatcher, DispatchResult, EventHandler, HandlerFailure, InProcessDispatcher
+from belljar.runtime.dispatcher import (
+    Dispatcher,
+    DispatchResult,
+    EventHandler,
+    HandlerFailure,
+    InProcessDispatcher,
+    check_waits_for_nothing,
+)
 from belljar.runtime.events import CompactionFailed, PromptExecuted, PromptRendered, ToolInvoked, now
 from belljar.runtime.journal import Change, Journal, keeping, note, without
 from belljar.runtime.slices import Reducer, ReducerContext, SlicePolicy, Snapshot, Values, append_all
@@ -125,6 +132,7 @@ class Session:
 
     def observe(self, slice_type: type[T], observer: Callable[[tuple[T, ...], tuple[T, ...]], object]) -> Subscription:
         """Call `observer(old, new)` after each change, outside the session's lock."""
+        check_waits_for_nothing(observer, f"observe({slice_type.__name__}, …)")
         with self._lock:
             self._observers[slice_type] = (*self._observers.get(slice_type, ()), observer)
         return Subscription(partial(self._unobserve, slice_type, observer))
@@ -171,6 +179,7 @@ class Session:
         self._tell(changed)
 
     def _register(self, slice_type: type, event_type: type, reducer: Reducer, policy: SlicePolicy | None) -> None:
+        check_waits_for_nothing(reducer, f"register({event_type.__name__}, …)")
         with self._lock:
             registered = self._registrations.get(event_type, ())
             self._registrations[event_type] = (*registered, _Registration(slice_type, reducer))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias, runtime_checkable
 
@@ -147,4 +147,46 @@ class SandboxSource(Protocol):
 
     async def close(self) -> None:
         """Let everything go; nothing survives."""
+        ...
+
+
+# -- the same without await -------------------------------------------------------------------------------------------
+
+
+class BlockingFiles(Protocol):
+    """`Workspace` for threads."""
+
+    def write(self, name: str, content: Content) -> FileInfo: ...
+    def write_many(self, files: Iterable[tuple[str, Content]]) -> list[FileInfo]: ...
+    def read(self, name: str, *, limit: int | None = None) -> bytes: ...
+    def stream(self, name: str, *, chunk: int = MIB) -> Generator[bytes, None, None]: ...
+    def delete(self, name: str) -> None: ...
+    def list(self) -> list[FileInfo]: ...
+
+
+class BlockingBox(Protocol):
+    """`Sandbox` for threads. One cell at a time: whoever has several threads gives them turns."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def files(self) -> BlockingFiles: ...
+    def run(self, cell: Cell) -> Generator[Output, None, None]:
+        """Outputs as they come, the last is an `Exit`; closing the generator stops the cell."""
+        ...
+
+    def interrupt(self) -> None: ...
+    def restart(self) -> None: ...
+    def install(self, requirements: Sequence[str]) -> None: ...
+
+
+class BlockingSource(Protocol):
+    """`SandboxSource` for threads."""
+
+    def hold(self, spec: Spec) -> AbstractContextManager[BlockingBox]:
+        """As `acquire`: a fresh sandbox, gone when the context ends."""
+        ...
+
+    def shut(self) -> None:
+        """As `close`."""
         ...

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, Unpack
+from typing import Self, Unpack
 
 from belljar.errors import Lost
 from belljar.sandbox.asking import Asked, make_cell, make_spec
-from belljar.sandbox.base import Limits
-from belljar.sandbox.default import default_source
+from belljar.sandbox.base import BlockingBox, BlockingFiles, BlockingSource, Limits
+from belljar.sandbox.default import chosen_source
 from belljar.sandbox.outputs import Exit, Output, Run, fold
-
-if TYPE_CHECKING:  # the jail's own modules load on Linux only; elsewhere `default_source` refuses with the remedy
-    from belljar.sandbox.local.box import Box
-    from belljar.sandbox.local.files import Files
-    from belljar.sandbox.local.source import LocalSource
+from belljar.sandbox.remedies import Reader, addressed
 
 
 class Sandbox:
@@ -29,19 +25,22 @@ class Sandbox:
     '42'
     """
 
-    def __init__(self, *, source: LocalSource | None = None, **asked: Unpack[Asked]) -> None:
+    def __init__(self, *, source: BlockingSource | str | None = None, **asked: Unpack[Asked]) -> None:
+        """`source` is where it comes from: the address of a sandbox server, or a source that several share.
+
+        Without, the server that the setting `sandbox_url` names, else this host's own jail.
+        """
         self.spec = make_spec(**asked)
         self._source = source
         self._turn = threading.Lock()
         self._stack = ExitStack()
-        self._box: Box | None = None
+        self._box: BlockingBox | None = None
 
     def __enter__(self) -> Self:
-        source = self._source or default_source()
-        from belljar.sandbox.local import drive
-
-        self._drive = drive  # once: every cell would look for the module again
-        self._box = self._stack.enter_context(source.lease(self.spec))
+        source, ours = chosen_source(self._source, needs="hold")
+        if ours:
+            self._stack.callback(source.shut)
+        self._box = self._stack.enter_context(source.hold(self.spec))
         return self
 
     def __exit__(
@@ -51,7 +50,7 @@ class Sandbox:
         self._stack.close()
 
     @property
-    def _open(self) -> Box:
+    def _open(self) -> BlockingBox:
         if self._box is None:
             raise Lost("the sandbox is not open; use it inside `with Sandbox() as box:`")
         return self._box
@@ -65,7 +64,7 @@ class Sandbox:
         return self.spec.limits
 
     @property
-    def files(self) -> Files:
+    def files(self) -> BlockingFiles:
         return self._open.files
 
     def run(self, code: str, *, timeout: float | None = None) -> Run:
@@ -75,18 +74,9 @@ class Sandbox:
     def stream(self, code: str, *, timeout: float | None = None) -> Iterator[Output]:
         """Outputs as they come; leaving early stops the cell. Cells of other threads wait their turn."""
         box = self._open
-        with self._turn:
-            finished = False
-            outputs = self._drive.blocking(box, box.run(make_cell(code, timeout)))
-            try:
-                for output in outputs:
-                    finished = isinstance(output, Exit)
-                    yield output
-            finally:
-                if not finished:
-                    box.interrupt()
-                    for _ in outputs:
-                        pass
+        with self._turn, closing(box.run(make_cell(code, timeout))) as outputs:
+            for output in outputs:
+                yield addressed(output, Reader.PROGRAM) if isinstance(output, Exit) else output
 
     def interrupt(self) -> None:
         """Stop the running cell and keep the variables; call it from another thread."""
@@ -95,10 +85,10 @@ class Sandbox:
     def restart(self) -> None:
         """A new interpreter with the same files."""
         with self._turn:
-            self._drive.finish(self._open, self._open.restart())
+            self._open.restart()
 
     def install(self, requirements: Sequence[str]) -> None:
         """Make these packages importable from the next cell on; variables are kept."""
         box = self._open
         with self._turn:
-            box.install(*box.fetch(requirements))
+            box.install(requirements)

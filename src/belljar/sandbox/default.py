@@ -1,4 +1,4 @@
-"""The process's own source of sandboxes, for callers who bring none.
+"""Where sandboxes come from, for callers who bring no source of their own: a server that is named, or this host's jail.
 
 Starting the jail and importing the data stack takes a second or two; every `Sandbox()` of a program shares one. This
 is the only module-level state in the room: made on first use, ended with the process.
@@ -9,13 +9,20 @@ from __future__ import annotations
 import atexit
 import os
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from belljar.config import Settings
+from belljar.config import Settings, Wrong, sandbox_address
+from belljar.errors import InvalidRequest
 from belljar.sandbox.local import probe
 
 if TYPE_CHECKING:
     from belljar.sandbox.local.source import LocalSource, Options
+    from belljar.sandbox.remote import RemoteSource
+
+S = TypeVar("S")
+
+_PATIENCE = 3.0
+"""Seconds that a person waits for a sandbox server that does not answer."""
 
 _lock = threading.Lock()
 _source: tuple[int, LocalSource] | None = None
@@ -55,12 +62,58 @@ def local_source(settings: Settings, *, warm: int | None = None, preload: bool =
     return LocalSource(wanted)
 
 
-def default_source() -> LocalSource:
-    """The shared source; a forked child gets one of its own."""
+def remote_source(settings: Settings, url: str, *, patience: float | None = None) -> RemoteSource:
+    """The sandbox server there, with the token of the settings."""
+    from belljar.sandbox.remote import RemoteSource  # and with it aiohttp, which nobody else needs
+
+    return RemoteSource(
+        url, token=settings.sandbox_token, patience=settings.claim_timeout if patience is None else patience
+    )
+
+
+def settled_source(settings: Settings, *, preload: bool = True) -> LocalSource | RemoteSource:
+    """Where a command's code runs, as the settings say. A person waits: not long for a server that is away."""
+    if settings.sandbox_url is None:
+        return local_source(settings, warm=0, preload=preload)
+    return remote_source(settings, settings.sandbox_url, patience=min(settings.claim_timeout, _PATIENCE))
+
+
+def chosen_source(given: S | str | None, *, needs: str) -> tuple[S | LocalSource | RemoteSource, bool]:
+    """Where a sandbox comes from, and whether that is made for this one alone, and so ends with it.
+
+    A server by its address, a source of the caller's, else the server of the settings, else the shared jail.
+    `needs` is the method that is asked of it.
+    """
+    if isinstance(given, str):
+        return remote_source(Settings.load(), _address(given)), True
+    if given is None:
+        source = _default_source()
+        return source, source is not (_source and _source[1])
+    if not hasattr(given, needs):
+        raise InvalidRequest(
+            f"source: {given!r} is no source of sandboxes (it has no {needs}); give the address of a sandbox server, a "
+            "RemoteSource, or nothing for this host's own jail",
+            param="source",
+        )
+    return given, False
+
+
+def _address(url: str) -> str:
+    try:
+        return sandbox_address(url)
+    except Wrong as wrong:
+        raise InvalidRequest(f"source: {'it' if wrong.hidden else repr(url)} is not {wrong}", param="source") from None
+
+
+def _default_source() -> LocalSource | RemoteSource:
+    """The server of the settings, or the shared jail; a forked child gets one of its own."""
     global _source
     with _lock:
         if _source is None or _source[0] != os.getpid():
-            made = local_source(Settings.load())
+            settings = Settings.load()
+            if settings.sandbox_url is not None:
+                return remote_source(settings, settings.sandbox_url)
+            made = local_source(settings)
             atexit.register(made.shut)
             _source = (os.getpid(), made)
         return _source[1]

@@ -1,12 +1,13 @@
-"""Every stop in plain words: what happened, which limit, one next step. Pure; the same text goes everywhere."""
+"""Every stop in plain words: what happened and which limit. Pure; what each reader can do about it is in `remedies`."""
 
 from __future__ import annotations
 
 import re
 import signal
+from typing import Literal
 
 from belljar.sandbox.base import GIB, KIB, MIB, Limits
-from belljar.sandbox.outputs import Error, Exit, Reason
+from belljar.sandbox.outputs import Error, Exit, Limit
 
 _LOST_STATE = "The variables are gone; the files in /mnt/data are still there, and the next cell starts afresh."
 
@@ -20,32 +21,27 @@ def size(count: int) -> str:
 
 
 def timed_out(limit: float, *, kept: bool, seconds: float) -> Exit:
-    state = "The variables are kept." if kept else _LOST_STATE
-    text = (
-        f"Stopped: the cell ran longer than its {limit:g} s. {state} Do less in one cell, or ask for a longer timeout."
-    )
-    return Exit("timed_out", text, kept=kept, seconds=seconds)
+    text = f"Stopped: the cell ran longer than its {limit:g} s. {_state(kept)}"
+    return Exit("timed_out", text, kept=kept, seconds=seconds, limit="time")
 
 
 def interrupted(*, kept: bool, error: Error | None, seconds: float) -> Exit:
-    state = "The variables are kept." if kept else _LOST_STATE
-    text = f"Interrupted on request. {state}"
+    text = f"Interrupted on request. {_state(kept)}"
     return Exit("killed", text, reason="interrupted", error=error, kept=kept, seconds=seconds)
 
 
-def over(reason: Reason, limits: Limits, *, kept: bool, seconds: float) -> Exit:
+def over(limit: Literal["memory", "cpu", "output"], limits: Limits, *, kept: bool, seconds: float) -> Exit:
     """Stopped by the host for using too much."""
     what = {
         "memory": f"used more than the {size(limits.memory)} of memory it may have (files under /mnt/data and /tmp "
-        "count). Work on smaller pieces, or ask for a larger memory tier.",
+        "count)",
         "cpu": f"used more than {limits.cpu_time or 0:g} s of processor time; what earlier cells left running counts "
-        "while a cell runs, and has been ended. Do less in one cell, or ask for more.",
+        "while a cell runs, and has been ended",
         "output": f"printed more than {size(limits.output_total)} or displayed more than "
-        f"{size(min(limits.display, limits.output_total))}. Show less, or write to files under /mnt/data.",
+        f"{size(min(limits.display, limits.output_total))}",
     }
-    state = "The variables are kept." if kept else _LOST_STATE
-    text = f"Killed: the code {what.get(reason, 'was stopped.')} {state}"
-    return Exit("killed", text, reason=reason, kept=kept, seconds=seconds)
+    text = f"Killed: the code {what[limit]}. {_state(kept)}"
+    return Exit("killed", text, reason=limit, kept=kept, seconds=seconds, limit=limit)
 
 
 def ended(status: int, *, out_of_memory: bool, limits: Limits, seconds: float) -> Exit:
@@ -80,17 +76,28 @@ def disconnected(*, seconds: float) -> Exit:
 
 
 def lost(why: str, *, seconds: float) -> Exit:
-    text = f"The sandbox was lost ({why}). Its variables are gone; make a new one."
-    return Exit("killed", text, reason="lost", kept=False, seconds=seconds)
+    text = f"The sandbox was lost ({why}). Its variables are gone."
+    return Exit("killed", text, reason="lost", kept=False, seconds=seconds, limit="lost")
 
 
-def raised(error: Error, limits: Limits, *, code: int | None, note: str, seconds: float) -> Exit:
-    """A Python exception, with the limit behind it where there is one."""
+def raised(
+    error: Error, limits: Limits, *, code: int | None, note: str, seconds: float, limit: Limit | None = None
+) -> Exit:
+    """A Python exception, with the limit behind it where there is one; `limit` is what the guest knows of it."""
     what = f"{error.type}: {_first_line(error.message)}".removesuffix(": ")
-    more = note or _limit(error, limits)
+    more = note
+    if not more and limit == "memory":
+        more = f"The memory limit of {size(limits.memory)} was reached; variables are kept."
+    elif not more:
+        found, more = _limit(error, limits)
+        limit = limit or found
     if more:
         what += f" {more}" if what.endswith((".", "!", "?", "…")) else f". {more}"
-    return Exit("raised", what, more, error=error, code=code, seconds=seconds)
+    return Exit("raised", what, more, error=error, code=code, seconds=seconds, limit=limit)
+
+
+def _state(kept: bool) -> str:
+    return "The variables are kept." if kept else _LOST_STATE
 
 
 def _first_line(message: str) -> str:
@@ -98,27 +105,42 @@ def _first_line(message: str) -> str:
     return line if len(line) <= 300 else line[:300] + "…"
 
 
-def _limit(error: Error, limits: Limits) -> str:
-    """The limit that an error of the operating system stands for."""
-    hints = (
-        (r"\bErrno 28\b|No space left", f"The workspace holds {size(limits.disk)}, /tmp {size(limits.scratch)}."),
-        (r"\bErrno 27\b|File too large", f"One file may have {size(limits.file_size or limits.disk)}."),
-        (r"\bErrno 24\b|Too many open files", f"A process may have {limits.open_files} files open."),
+def _limit(error: Error, limits: Limits) -> tuple[Limit | None, str]:
+    """The limit that an error of the operating system stands for, and how much it is."""
+    known: tuple[tuple[str, Limit, str], ...] = (
+        (
+            r"\bErrno 28\b|No space left",
+            "disk",
+            f"The workspace holds {size(limits.disk)}, /tmp {size(limits.scratch)}.",
+        ),
+        (
+            r"\bErrno 27\b|File too large",
+            "file_size",
+            f"One file may have {size(limits.file_size or limits.disk)}.",
+        ),
+        (
+            r"\bErrno 24\b|Too many open files",
+            "open_files",
+            f"A process may have {limits.open_files} files open.",
+        ),
         (
             r"\bErrno 11\b|can't start new thread|Resource temporarily unavailable",
+            "processes",
             f"Processes and threads together may be {limits.processes}.",
         ),
         (
             r"Network is unreachable|Name or service not known|Temporary failure in name resolution"
             r"|No address associated|NameResolutionError|Failed to resolve",
-            "There is no network in here; put the data in /mnt/data instead.",
+            "network",
+            "There is no network in here.",
         ),
         (
             r"\bErrno 111\b|Connection refused",
-            "There is no network in here, and nothing inside listens there; put the data in /mnt/data instead.",
+            "network",
+            "There is no network in here, and nothing inside listens there.",
         ),
-    )
+    )  # fmt: skip
     seen = f"{error.type}: {error.message}"
     if error.type == "PermissionError" and "Errno 1]" in seen:
-        return "The jail does not allow this system call."
-    return next((hint for pattern, hint in hints if re.search(pattern, seen)), "")
+        return None, "The jail does not allow this system call."
+    return next(((limit, fact) for pattern, limit, fact in known if re.search(pattern, seen)), (None, ""))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal, TypeAlias
+from typing import ClassVar, Literal, Protocol, TypeAlias, cast
 
 Reason: TypeAlias = Literal[
     "memory", "cpu", "processes", "disk", "output", "interrupted", "exited", "crashed", "disconnected", "lost"
@@ -17,6 +17,15 @@ Reason: TypeAlias = Literal[
 
 `exited`: the code ended its process (`os._exit`); `crashed`: a signal such as a segmentation fault ended it;
 `disconnected`: the code closed the interpreter's own connection; `lost`: the whole sandbox is gone.
+"""
+
+Limit: TypeAlias = Literal[
+    "time", "cpu", "memory", "output", "disk", "file_size", "open_files", "processes", "network", "packages", "stack",
+    "lost",
+]  # fmt: skip
+"""What was met that has a remedy: a limit, or something that is not there.
+
+`packages`: one that is not installed; `stack`: one of the data stack, which Belljar can be installed with.
 """
 
 Bundle: TypeAlias = Mapping[str, str | bytes]
@@ -92,6 +101,22 @@ class Result(Display):
     """The value of the cell's last expression."""
 
 
+class Image(Protocol):
+    """A display or a result that has a PNG form."""
+
+    @property
+    def data(self) -> Bundle: ...
+
+    @property
+    def png(self) -> bytes: ...
+
+    @property
+    def text(self) -> str: ...
+
+    @property
+    def html(self) -> str | None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class FileChanged:
     """A regular file under the working directory that the cell made or changed."""
@@ -121,11 +146,11 @@ class Error(_Encodable):
 class Exit(_Encodable):
     """How the cell ended. Always the last output."""
 
-    _texts: ClassVar[tuple[str, ...]] = ("text", "hint")
+    _texts: ClassVar[tuple[str, ...]] = ("text", "hint", "remedy")
 
     status: Literal["ok", "raised", "timed_out", "killed"]
     text: str = ""
-    """One or two sentences for people and models: what happened, which limit, the next step. Empty when ok."""
+    """For people and models: what happened, which limit, and the remedy. Empty when all went well."""
     hint: str = ""
     """Of `text`, what goes beyond the exception itself: for callers who show the traceback anyway."""
     reason: Reason | None = None
@@ -137,10 +162,23 @@ class Exit(_Encodable):
     kept: bool = True
     """Whether the variables survived."""
     seconds: float = 0.0
+    limit: Limit | None = None
+    """Which limit was behind it, where there was one; also set when a command to install packages did nothing."""
+    remedy: str = ""
+    """Of `text`, the end: what its reader can do. A source does not know who reads; `sandbox.remedies` has them."""
 
     @property
     def ok(self) -> bool:
         return self.status == "ok"
+
+    @property
+    def exit_code(self) -> int:
+        """As a process of its own would have ended; -1 where it was ended from outside."""
+        if self.status == "ok":
+            return 0
+        if self.status == "raised" or self.reason == "exited":
+            return 1 if self.code is None else self.code & 0xFF
+        return -1
 
 
 Output: TypeAlias = Stdout | Stderr | Display | Result | FileChanged | Exit
@@ -168,13 +206,19 @@ class Run:
         return self.result.text if self.result else ""
 
     @property
-    def images(self) -> tuple[Display, ...]:
+    def html(self) -> str:
+        """The same as HTML; empty if it has no such form."""
+        return (self.result.html or "") if self.result else ""
+
+    @property
+    def images(self) -> tuple[Image, ...]:
         """Everything shown that has a PNG form, in order."""
         shown = [*self.displays, *([self.result] if self.result else [])]
-        return tuple(item for item in shown if item.png is not None)
+        return tuple(cast(Image, item) for item in shown if item.png is not None)
 
     @property
     def error(self) -> Error | None:
+        """The exception that left the cell; None where none did."""
         return self.exit.error
 
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AbstractAsyncContextManager, aclosing
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from types import TracebackType
 from typing import Self, Unpack
 
 from belljar.errors import Lost
 from belljar.sandbox.asking import Asked, make_cell, make_spec
 from belljar.sandbox.base import Limits, Sandbox, SandboxSource, Workspace
-from belljar.sandbox.default import default_source
-from belljar.sandbox.outputs import Output, Run, fold
+from belljar.sandbox.default import chosen_source
+from belljar.sandbox.outputs import Exit, Output, Run, fold
+from belljar.sandbox.remedies import Reader, addressed
 
 
 class AsyncSandbox:
@@ -23,17 +24,30 @@ class AsyncSandbox:
     '42'
     """
 
-    def __init__(self, *, source: SandboxSource | None = None, **asked: Unpack[Asked]) -> None:
+    def __init__(self, *, source: SandboxSource | str | None = None, **asked: Unpack[Asked]) -> None:
+        """`source` is where it comes from: the address of a sandbox server, or a source that several share.
+
+        Without, the server that the setting `sandbox_url` names, else this host's own jail.
+        """
         self.spec = make_spec(**asked)
         self._source = source
         self._context: AbstractAsyncContextManager[Sandbox] | None = None
         self._sandbox: Sandbox | None = None
 
     async def __aenter__(self) -> Self:
-        source = self._source or default_source()
-        self._context = source.acquire(self.spec)
+        self._context = self._acquired()
         self._sandbox = await self._context.__aenter__()
         return self
+
+    @asynccontextmanager
+    async def _acquired(self) -> AsyncIterator[Sandbox]:
+        source, ours = chosen_source(self._source, needs="acquire")
+        try:
+            async with source.acquire(self.spec) as sandbox:
+                yield sandbox
+        finally:
+            if ours:
+                await source.close()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -68,7 +82,7 @@ class AsyncSandbox:
         """Outputs as they come; leaving early stops the cell."""
         async with aclosing(self._open.run(make_cell(code, timeout))) as outputs:
             async for output in outputs:
-                yield output
+                yield addressed(output, Reader.PROGRAM) if isinstance(output, Exit) else output
 
     def interrupt(self) -> None:
         """Stop the running cell and keep the variables."""

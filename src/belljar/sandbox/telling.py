@@ -39,6 +39,7 @@ from belljar.sandbox.outputs import (
     Error,
     Exit,
     FileChanged,
+    Limit,
     Output,
     Reason,
     Result,
@@ -133,6 +134,7 @@ def tell_output(output: Output) -> Told:
                 "code": output.code,
                 "kept": output.kept,
                 "seconds": output.seconds,
+                "limit": output.limit,
             }
 
 
@@ -162,6 +164,7 @@ def read_output(told: Mapping[str, object]) -> Output:
                 None if told.get("code") is None else _whole(told, "code"),
                 _member(told, "kept", bool),
                 _number(told, "seconds"),
+                None if told.get("limit") is None else _one_of(told, "limit", get_args(Limit)),
             )
     raise _garbled(f"an output of type {_shown(told.get('type'))}")
 

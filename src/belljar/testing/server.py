@@ -14,6 +14,7 @@ from typing import Any, Final, Self, TypeAlias, cast
 import httptools
 from msgspec import Struct, field
 
+from belljar.testing import kinds
 from belljar.testing.gemini_wire import GeminiWire
 from belljar.testing.pieces import words
 from belljar.testing.rules import RULES, refusal
@@ -89,7 +90,8 @@ class LoopbackUpstream:
 
     Each POST takes the next reply of the script: a `Reply`, its steps, or a single step; one to compact a conversation
     wants a `Reply` with a body. With the name of a vendor of
-    `rules.RULES` it refuses what that vendor refuses, and takes no reply for it.
+    `rules.RULES` it refuses what that vendor refuses, and takes no reply for it. With a `kind` of `kinds.KINDS` it says
+    of itself what that server says: `ollama`, `lm_studio`, `vllm`, `llama_cpp`.
     """
 
     def __init__(
@@ -99,6 +101,8 @@ class LoopbackUpstream:
         models: Iterable[str] | None = ("sim",),
         files: Mapping[str, tuple[str, bytes]] | None = None,
         vendor: str | None = None,
+        kind: str | None = None,
+        port: int = 0,
     ) -> None:
         self._script = iter(script)
         self._rule = None if vendor is None else RULES[vendor]
@@ -111,6 +115,10 @@ class LoopbackUpstream:
         """What is answered to putting an upload into a container, instead of doing so."""
         self.models = None if models is None else list(models)
         """What GET /models lists; with None there is no such list."""
+        self.loading = False
+        """Whether it answers everything with the 503 of a llama.cpp that still reads its model."""
+        self._kind = kinds.KINDS[kind]
+        self._port = port
         self.base_url = ""
         self.requests: list[Received] = []
         self.connections = 0
@@ -135,7 +143,7 @@ class LoopbackUpstream:
     async def _serve(self) -> None:
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
         self._open: set[_Connection] = set()
-        server = await self._loop.create_server(lambda: _Connection(self), "127.0.0.1", 0)
+        server = await self._loop.create_server(lambda: _Connection(self), "127.0.0.1", self._port)
         self.base_url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
         self._ready.set()
         await self._stop.wait()
@@ -146,9 +154,15 @@ class LoopbackUpstream:
 
     def _next(self, received: Received) -> Reply:
         self.requests.append(received)
+        if self.loading:
+            return Reply(status=503, body=kinds.LOADING)
         if received.method == "GET":
-            if received.asks("models") and self.models is not None:
-                return _googles_list(self.models) if "pageSize" in received.path else _list(self.models)
+            if received.path in self._kind.pages:
+                return Reply(body=self._kind.pages[received.path])
+            if received.asks("models") and not received.path.startswith("/api/") and self.models is not None:
+                if "pageSize" in received.path:
+                    return _googles_list(self.models)
+                return Reply(body=kinds.listing(self._kind, self.models))
             return next((_file(id, *self.files[id], received) for id in self.files if id in received.path), _MISSING)
         if received.asks("files"):
             return self._given(received)
@@ -191,11 +205,6 @@ def _fault(status: int, message: str) -> Reply:
 
 _OVER = _fault(400, "the script has no further reply")
 _MISSING = _fault(404, "there is no such path")
-
-
-def _list(models: Sequence[str]) -> Reply:
-    data = [{"id": name, "object": "model", "created": 1, "owned_by": "loopback"} for name in models]
-    return Reply(body=json.dumps({"object": "list", "data": data}).encode())
 
 
 def _googles_list(models: Sequence[str]) -> Reply:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from belljar.errors import PromptValidationError
 
-ToolChoice: TypeAlias = str | Mapping[str, Any] | None
+ToolChoice: TypeAlias = Literal["auto", "none", "required"] | Mapping[str, Any] | None
 """`auto`, `none` or `required`; `{"type": "function", "name": …}`; a hosted tool by its `{"type": …}`; None: unsaid."""
 
 Chosen: TypeAlias = str | dict[str, Any] | None

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, cast, get_origin
 
 from belljar.tools.containers import Container, container_of
+from belljar.tools.forms import NoneType
 from belljar.tools.provider import ProviderTool, annotated_result
 from belljar.tools.result import ToolResult
 from belljar.tools.serde import dump
@@ -42,8 +43,11 @@ class CodeInterpreterOutput:
     status: str = "completed"
     stdout: str | None = None
     stderr: str | None = None
-    """OpenAI's wire merges both streams; of a run that failed, this is the end of them, where the traceback is."""
+    """OpenAI's wire merges both streams; of a run that failed, this is the end of them, where the traceback is. Our own
+    gateway, and Anthropic, tell both streams and the exit code as they were.
+    """
     exit_code: int | None = None
+    """-1 where it was stopped from outside."""
     images: tuple[str, ...] = ()
     citations: tuple[FileCitation, ...] = ()
     success: bool = True
@@ -57,10 +61,11 @@ ContainerGiven: TypeAlias = Container | Mapping[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class OpenAICodeInterpreterTool(ProviderTool[None, OutputT, Container]):
-    """The model writes the Python, so there are no parameters.
+class OpenAICodeInterpreterTool(ProviderTool[Any, OutputT, Container]):
+    """The model writes the Python, so there are no arguments: a hook or a handler is given what came of it.
 
-    The hook is given a `CodeInterpreterOutput`, or a dict of its members and `message` where it is annotated so.
+    To both that is a `CodeInterpreterOutput`; to a hook that is annotated so, a dict of its members and `message`; to a
+    handler whose parameters are None, nothing.
     """
 
     type: ClassVar[Literal["code_interpreter"]] = "code_interpreter"
@@ -86,8 +91,8 @@ class OpenAICodeInterpreterTool(ProviderTool[None, OutputT, Container]):
             return cast(OutputT, output)
         return cast(OutputT, {"message": output.output_text, **dump(output)})
 
-    def read_params(self, payload: Mapping[str, object]) -> None:
-        """The payload is the code's output, and nobody's arguments."""
+    def read_params(self, payload: Mapping[str, object]) -> CodeInterpreterOutput | None:
+        return read_call(payload) if self.params_type is CodeInterpreterOutput else None
 
     def default_result(self, payload: Mapping[str, object]) -> ToolResult[OutputT]:
         output = read_call(payload)
@@ -102,28 +107,31 @@ class OpenAICodeInterpreterTool(ProviderTool[None, OutputT, Container]):
             raise self._fault(
                 f"handle_provider_output: takes {result!r}, not CodeInterpreterOutput or dict[str, object]"
             )
-        return None, result or CodeInterpreterOutput
+        takes = annotated_result(self.handler) if callable(self.handler) else NoneType
+        return None if takes is NoneType else CodeInterpreterOutput, result or CodeInterpreterOutput
 
 
 def read_call(item: Mapping[str, Any], annotations: Iterable[Mapping[str, Any]] = ()) -> CodeInterpreterOutput:
     """A `code_interpreter_call` item, with the annotations of the messages that followed it.
 
-    Where the item carries its own (`annotations`), those count too. How the run ended is known of our gateway's items
-    (`belljar.exit`); of OpenAI's, only what `status` says.
+    Where the item carries its own (`annotations`), those count too. How the run ended, and which stream said what, is
+    known of our gateway's items (`belljar`); of OpenAI's, only what `status` says.
     """
     outputs = item.get("outputs") or ()
     logs = "".join(output.get("logs", "") for output in outputs if output.get("type") == "logs")
     status = item.get("status") or "completed"
-    ended = (item.get("belljar") or {}).get("exit")
+    end = item.get("belljar") or {}
+    ended = end.get("exit")
     success = status == "completed" and ended in (None, "ok")
+    stdout, stderr = (logs, None) if success else (None, logs[-_EXCERPT:])
     return CodeInterpreterOutput(
         output_text=logs,
         code=item.get("code"),
         container_id=item.get("container_id"),
         status=status,
-        stdout=logs if success else None,
-        stderr=None if success else logs[-_EXCERPT:],
-        exit_code={"ok": 0, "raised": 1}.get(ended or ""),
+        stdout=end.get("stdout", stdout),
+        stderr=end.get("stderr", stderr),
+        exit_code=end.get("exit_code", {"ok": 0, "raised": 1}.get(ended or "")),
         images=tuple(output["url"] for output in outputs if output.get("type") == "image"),
         citations=citations_in((*annotations, *item.get("annotations", ()))),
         success=success,

@@ -42,7 +42,7 @@ class ToolContext:
 
     @property
     def filesystem(self) -> Filesystem | None:
-        return self.resources.get(Filesystem)  # type: ignore[type-abstract]  # a protocol is as good a key as a class
+        return self.resources.get(Filesystem)
 
     @property
     def budget_tracker(self) -> BudgetTracker | None:

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from belljar.errors import BudgetExceededError, DeadlineExceededError, PromptValidationError, ToolValidationError
 from belljar.runtime import TokenUsage, ToolInvoked, transaction
+from belljar.tools.awaiting import finished
 from belljar.tools.context import ToolContext
 from belljar.tools.provider import ProviderTool
 from belljar.tools.result import ToolResult
@@ -36,7 +37,7 @@ def call_tool(
     if handler is None:
         raise PromptValidationError(f"tool {tool.name!r}: has no handler to call")
     call = _Call(tool.name, context, adapter, call_id, usage)
-    return call.made(arguments, tool.parse_arguments, lambda params: handler(params, context=context))
+    return call.made(arguments, tool.parse_arguments, lambda params: finished(handler(params, context=context)))
 
 
 def receive_output(

@@ -79,6 +79,14 @@ class OneOf:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Described:
+    """`Annotated[…, "what it is"]`: the same values, with a word for the model."""
+
+    form: Form
+    description: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Member:
     name: str
     form: Form
@@ -87,7 +95,7 @@ class Member:
     description: str | None = None
 
 
-Form: TypeAlias = Leaf | Anything | Choice | Listing | Row | Table | Record | OneOf
+Form: TypeAlias = Leaf | Anything | Choice | Listing | Row | Table | Record | OneOf | Described
 
 _LISTS: Mapping[Any, Callable[[list[Any]], Any]] = types.MappingProxyType(
     {
@@ -106,14 +114,14 @@ _TABLES = (dict, collections.abc.Mapping, collections.abc.MutableMapping)
 def form_of(annotation: Any, where: str = "", above: tuple[type, ...] = ()) -> Form:
     """The form of a type; PromptValidationError names the field whose type has none."""
     origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:  # before anything looks it up: what it is annotated with need not be hashable
+        return _described(arguments, where, above)
     if annotation is None:
         return Leaf(NoneType)
     if annotation is Any or annotation is object:
         return Anything()
     if annotation in LEAVES:
         return Leaf(annotation)
-    if origin is Annotated:
-        return form_of(arguments[0], where, above)
     if origin is Literal:
         return _literal(arguments, where)
     if origin in (Union, types.UnionType):
@@ -131,6 +139,16 @@ def form_of(annotation: Any, where: str = "", above: tuple[type, ...] = ()) -> F
     if isinstance(annotation, type) and dataclasses.is_dataclass(annotation):
         return _record(annotation, where, above)
     raise _unfit(where, annotation, "has no form in JSON; use dataclasses, lists, dicts, enums and plain values")
+
+
+def _described(arguments: tuple[Any, ...], where: str, above: tuple[type, ...]) -> Form:
+    """A string, or what other libraries' metadata say: `Meta(description=…)`, `Field(description=…)`, `Doc(…)`."""
+    form = form_of(arguments[0], where, above)
+    for told in reversed(arguments[1:]):  # the outermost is the last
+        text = getattr(told, "description", None) or getattr(told, "documentation", None) or told
+        if isinstance(text, str) and text.strip():
+            return Described(form, text.strip())
+    return form
 
 
 def _literal(values: tuple[Any, ...], where: str) -> Choice:
@@ -178,13 +196,16 @@ def _record(annotation: type, where: str, above: tuple[type, ...]) -> Record:
         if not field.init:
             continue
         inside = f"{where}.{field.name}" if where else f"{annotation.__name__}.{field.name}"
+        description = field.metadata.get("description")
+        if not isinstance(description, str | None):
+            raise _unfit(inside, description, "is no description; metadata's is a string")
         members.append(
             Member(
                 field.name,
                 form_of(hints[field.name], inside, (*above, annotation)),
                 required=field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING,
                 default=field.default,
-                description=field.metadata.get("description"),
+                description=description,
             )
         )
     return Record(annotation, tuple(members))

@@ -9,7 +9,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 from belljar.tools.context import ToolContext
 from belljar.tools.result import ToolResult
 
-_WANTED = "write it as (params: Params, *, context: ToolContext) -> ToolResult[Result]"
+_WANTED = "write it as (params: Params, *, context: ToolContext) -> ToolResult[Result], with def or async def"
 
 
 def check_handler(handler: Callable[..., Any], params: Any, result: Any) -> str | None:
@@ -18,6 +18,8 @@ def check_handler(handler: Callable[..., Any], params: Any, result: Any) -> str 
         arguments = list(inspect.signature(handler).parameters.values())
     except (TypeError, ValueError) as error:
         return f"has no signature: {error}"
+    if any(is_one(_called(handler)) for is_one in (inspect.isgeneratorfunction, inspect.isasyncgenfunction)):
+        return f"it yields, and a call has one result; {_WANTED}"
     positional = [a for a in arguments if a.kind in (a.POSITIONAL_ONLY, a.POSITIONAL_OR_KEYWORD)]
     others = [a for a in arguments if a not in positional]
     if len(positional) != 1:
@@ -46,13 +48,17 @@ def _compared(hints: dict[str, Any], first: str, params: Any, result: Any) -> st
 
 def hints_of(handler: Callable[..., Any], *known: Any) -> dict[str, Any]:
     """Its annotations, read; `known` are types whose names it may use without its module knowing them."""
-    target = handler if inspect.isroutine(handler) else type(handler).__call__
+    target = _called(handler)
     try:
         return get_type_hints(target)
     except NameError:
         # A function inside a function sees names that its module does not; those of the tool's own types are known.
         local = {kind.__name__: kind for kind in (*known, ToolContext, ToolResult) if isinstance(kind, type)}
         return get_type_hints(target, localns=local)
+
+
+def _called(handler: Callable[..., Any]) -> Callable[..., Any]:
+    return handler if inspect.isroutine(handler) else type(handler).__call__
 
 
 def _unwrapped(result: Any) -> Any:

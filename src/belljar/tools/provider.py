@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeAlias, TypeVar, cast, get_args, get_origin
 
+from belljar.tools.awaiting import finished
 from belljar.tools.context import ToolContext
+from belljar.tools.forms import NoneType
 from belljar.tools.handlers import hints_of
 from belljar.tools.result import ToolResult
 from belljar.tools.serde import dump, parse
 from belljar.tools.tool import ParamsT, ResultT, Tool
 
 ConfigT = TypeVar("ConfigT")
-Hook: TypeAlias = Callable[[ResultT, ToolContext], ToolResult[ResultT]]
+Hook: TypeAlias = Callable[[ResultT, ToolContext], ToolResult[ResultT] | Awaitable[ToolResult[ResultT]]]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -47,9 +49,9 @@ class ProviderTool(Tool[ParamsT, ResultT], Generic[ParamsT, ResultT, ConfigT]):
     def receive(self, payload: Mapping[str, object], *, context: ToolContext) -> ToolResult[ResultT]:
         """What a provider's answer means: the hook is asked first, with the payload as a `Result`; else the handler."""
         if self.handle_provider_output is not None:
-            return self.handle_provider_output(self.read_payload(payload), context)
+            return finished(self.handle_provider_output(self.read_payload(payload), context))
         if self.handler is not None:
-            return self.handler(self.read_params(payload), context=context)
+            return finished(self.handler(self.read_params(payload), context=context))
         return self.default_result(payload)
 
     def read_payload(self, payload: Mapping[str, object]) -> ResultT:
@@ -58,7 +60,10 @@ class ProviderTool(Tool[ParamsT, ResultT], Generic[ParamsT, ResultT, ConfigT]):
         return cast(ResultT, parse(self.result_type, payload, extra="ignore"))
 
     def read_params(self, payload: Mapping[str, object]) -> ParamsT:
-        return self.parse_arguments(payload)
+        """Of all that a provider tells of a call, what the parameters have a place for."""
+        if self.params_type is NoneType:
+            return cast(ParamsT, None)
+        return cast(ParamsT, parse(self.params_type, payload, extra="ignore", where=self.type))
 
     def default_result(self, payload: Mapping[str, object]) -> ToolResult[ResultT]:
         """Without a hook and without a handler."""

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, TypeVar, overload
+from typing import Any, TypeAlias, TypeVar, cast, overload
 
+from belljar.errors import PromptValidationError
 from belljar.runtime import Snapshotable
 
 T = TypeVar("T")
 D = TypeVar("D")
+Class: TypeAlias = Callable[..., T]
+"""`type[T]`, in words that checkers also let a protocol or an abstract class pass by."""
 
 
 class ResourceRegistry:
@@ -26,13 +29,23 @@ class ResourceRegistry:
         return registry
 
     @overload
-    def get(self, resource_type: type[T]) -> T | None: ...
+    def get(self, resource_type: Class[T]) -> T | None: ...
 
     @overload
-    def get(self, resource_type: type[T], default: D) -> T | D: ...
+    def get(self, resource_type: Class[T], default: D) -> T | D: ...
 
-    def get(self, resource_type: type[T], default: D | None = None) -> T | D | None:
-        held: T | D | None = self._held.get(resource_type, default)
+    def get(self, resource_type: Any, default: object = None) -> Any:
+        return self._held.get(resource_type, default)
+
+    def __getitem__(self, resource_type: Class[T]) -> T:
+        """For those that must be there; PromptValidationError names one that is not."""
+        if resource_type not in self:
+            named = getattr(resource_type, "__name__", resource_type)
+            has = ", ".join(held.__name__ for held in self._held) or "none"
+            raise PromptValidationError(
+                f"resources: there is no {named}, only {has}; give one to evaluate(resources=ResourceRegistry.build(…))"
+            )
+        held: T = self._held[cast(Any, resource_type)]
         return held
 
     def __contains__(self, resource_type: object) -> bool:

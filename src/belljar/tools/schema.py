@@ -9,6 +9,7 @@ from belljar.tools.forms import (
     LEAVES,
     Anything,
     Choice,
+    Described,
     Form,
     Leaf,
     Listing,
@@ -55,6 +56,8 @@ def _schema(form: Form, more: bool) -> Schema:
             return _record(form, more)
         case OneOf():
             return {"anyOf": [_schema(arm, more) for arm in form.arms]}
+        case Described():
+            return {**_schema(form.form, more), "description": form.description}
         case _:
             assert_never(form)
 

@@ -11,7 +11,20 @@ from typing import Any, Literal, TypeVar, assert_never, overload
 import msgspec
 
 from belljar.errors import ToolValidationError
-from belljar.tools.forms import LEAVES, Anything, Choice, Form, Leaf, Listing, OneOf, Record, Row, Table, form_of
+from belljar.tools.forms import (
+    LEAVES,
+    Anything,
+    Choice,
+    Described,
+    Form,
+    Leaf,
+    Listing,
+    OneOf,
+    Record,
+    Row,
+    Table,
+    form_of,
+)
 
 T = TypeVar("T")
 
@@ -78,6 +91,8 @@ def _parsed(form: Form, value: Any, where: str, more: bool) -> Any:
             return _record(form, value, where, more)
         case OneOf():
             return _one_of(form, value, where, more)
+        case Described():
+            return _parsed(form.form, value, where, more)
         case _:
             assert_never(form)
 
@@ -129,6 +144,8 @@ def _one_of(form: OneOf, value: Any, where: str, more: bool) -> Any:
 
 def _apt(arm: Form, value: Any) -> bool:
     """Whether the arm was meant, going by the shape: its fault alone is then worth telling."""
+    if isinstance(arm, Described):
+        return _apt(arm.form, value)
     if isinstance(arm, Record | Table):
         return isinstance(value, Mapping)
     return isinstance(arm, Listing | Row) and isinstance(value, list)

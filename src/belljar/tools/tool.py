@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, is_dataclass
 from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar, cast, get_args, get_origin
 
@@ -14,7 +14,7 @@ from belljar.tools.forms import NoneType, form_of
 from belljar.tools.handlers import check_handler
 from belljar.tools.result import ToolResult
 from belljar.tools.schema import Schema, schema
-from belljar.tools.serde import parse
+from belljar.tools.serde import dump, parse
 from belljar.tools.specialised import Specialised
 
 ParamsT = TypeVar("ParamsT")
@@ -23,17 +23,30 @@ ParamsT_contra = TypeVar("ParamsT_contra", contravariant=True)
 
 _NAME = re.compile(r"[a-z0-9_-]{1,64}")
 _LONGEST_DESCRIPTION = 1024
+"""What servers of OpenAI's chat completions take."""
 
 
 class ToolHandler(Protocol[ParamsT_contra, ResultT]):
-    def __call__(self, params: ParamsT_contra, /, *, context: ToolContext) -> ToolResult[ResultT]: ...
+    """A function, or a coroutine function: `evaluate_async` awaits it in the caller's loop, `evaluate` in a new one."""
+
+    def __call__(
+        self, params: ParamsT_contra, /, *, context: ToolContext
+    ) -> ToolResult[ResultT] | Awaitable[ToolResult[ResultT]]: ...
 
 
 @dataclass(frozen=True)
 class ToolExample(Generic[ParamsT, ResultT]):
+    """A call and what comes of it; the model reads it with the tool's description."""
+
     description: str
     input: ParamsT
     output: ResultT
+
+    def render(self) -> str:
+        """As the model reads it."""
+        given = json.dumps({} if self.input is None else dump(self.input, exclude_none=True), ensure_ascii=False)
+        gives = ToolResult("", self.output).render()
+        return f"{self.description}: {given}" + (f" gives {gives}" if gives else "")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -50,7 +63,7 @@ class Tool(Specialised, Generic[ParamsT, ResultT]):
     name: str
     description: str
     handler: ToolHandler[ParamsT, ResultT] | None = None
-    examples: tuple[ToolExample[ParamsT, ResultT], ...] = ()
+    examples: Sequence[ToolExample[ParamsT, ResultT]] = ()
     accepts_overrides: bool = True
     params_type: Any = field(init=False)
     result_type: Any = field(init=False)
@@ -65,7 +78,7 @@ class Tool(Specialised, Generic[ParamsT, ResultT]):
         set_once = object.__setattr__
         set_once(self, "params_type", params)
         set_once(self, "result_type", result)
-        set_once(self, "examples", tuple(self.examples))
+        set_once(self, "examples", self._given_examples(self.examples))
         self._check_params()
         set_once(self, "result_container", self._result_container())
         if self.handler is not None and (fault := check_handler(self.handler, params, result)):
@@ -77,6 +90,18 @@ class Tool(Specialised, Generic[ParamsT, ResultT]):
     def parameters(self) -> Schema:
         """The JSON schema of its arguments."""
         return schema(self.params_type)
+
+    @property
+    def definition(self) -> dict[str, Any]:
+        """What a model is told of it, in the form that `belljar.providers` takes: the examples too."""
+        told, parameters = self.description, self.parameters
+        if self.examples:
+            shown = "\n".join(["Examples:", *(f"- {example.render()}" for example in self.examples)])
+            if len(told) + len(shown) + 2 <= _LONGEST_DESCRIPTION:
+                told = f"{told}\n\n{shown}"
+            else:  # servers refuse a longer description of a tool, and not of its parameters
+                parameters["description"] = shown
+        return {"name": self.name, "description": told, "input_schema": parameters}
 
     def parse_arguments(self, arguments: str | Mapping[str, object]) -> ParamsT:
         """The parameters, from JSON or from an object; ToolValidationError names what does not fit."""
@@ -115,6 +140,12 @@ class Tool(Specialised, Generic[ParamsT, ResultT]):
             form_of(kind)
         except PromptValidationError as error:
             raise self._fault(str(error)) from None
+
+    def _given_examples(self, given: object) -> tuple[ToolExample[Any, Any], ...]:
+        examples = tuple(given) if isinstance(given, Iterable) else (None,)
+        if not all(isinstance(one, ToolExample) for one in examples):
+            raise self._fault(f"examples: {given!r} is no list of ToolExample(description, input, output)")
+        return examples
 
     def _check_example(self, example: ToolExample[ParamsT, ResultT]) -> None:
         if not isinstance(example.input, self.params_type):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Generic, Literal, Protocol, TypeVar
+from typing import Generic, Literal, Protocol, TypeAlias, TypeVar
 
 from msgspec import Struct
 
@@ -28,9 +28,14 @@ class ListPage(Struct, Generic[T], frozen=True, kw_only=True):
     has_more: bool
 
 
+DeletedKind: TypeAlias = Literal[
+    "response", "container.deleted", "container.file.deleted", "file", "conversation.deleted"
+]
+
+
 class Deleted(Struct, frozen=True, kw_only=True):
     id: str
-    object: Literal["response", "container.deleted", "container.file.deleted", "file", "conversation.deleted"]
+    object: DeletedKind
     deleted: bool = True
 
 

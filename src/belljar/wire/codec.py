@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from itertools import groupby, islice
 
@@ -44,6 +45,16 @@ def decode(text: bytes | str) -> Json:
     if _is_deep(text, value):
         raise TooDeep(f"nested deeper than {DEEPEST} levels")
     return value
+
+
+def has_lone_surrogate(text: bytes) -> bool:
+    """Whether half of a pair stands alone in it, escaped or as bytes: what makes a decoder fail in words of its own."""
+    escaped = text.replace(rb"\\", b"")
+    return _LONE.search(_PAIR.sub(b"", escaped)) is not None
+
+
+_PAIR = re.compile(rb"\\ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}", re.IGNORECASE)
+_LONE = re.compile(rb"\\ud[89a-f][0-9a-f]{2}|\xed[\xa0-\xbf]", re.IGNORECASE)
 
 
 def _is_deep(text: bytes | str, value: Json) -> bool:

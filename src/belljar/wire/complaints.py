@@ -79,6 +79,24 @@ def out_of_range(path: str, value: float, limit: float, *, decimal: bool) -> Inv
     )
 
 
+def not_an_id(path: str, value: str, beginning: str) -> InvalidRequest:
+    return InvalidRequest(
+        f"Invalid '{path}': '{_cut(value)}'. Expected an ID that begins with '{beginning}' and has letters, digits, '_'"
+        " and '-' only.",
+        param=path,
+        fault="invalid_value",
+    )
+
+
+def both(path: str, other: str) -> InvalidRequest:
+    """Two that say the same in different ways, of which one would be passed over."""
+    return InvalidRequest(
+        f"Mutually exclusive parameters: '{path}' and '{other}'. Send only one of them.",
+        param=other,
+        fault="mutually_exclusive_parameters",
+    )
+
+
 def too_short(path: str, kind: Sized, least: int) -> InvalidRequest:
     """Of one that is empty: nothing here asks for more than one."""
     return InvalidRequest(

@@ -158,6 +158,10 @@ class CodeOutputDelta(OfItemId, frozen=True, kw_only=True, tag="belljar:code_int
 class Interpreted(OfItemId, frozen=True, kw_only=True, tag="response.code_interpreter_call.completed"): ...
 
 
+class InterpretingFailed(OfItemId, frozen=True, kw_only=True, tag="response.code_interpreter_call.failed"):
+    """Our own, in place of `completed`: the cell was stopped, or could not be run."""
+
+
 class ErrorDetail(Struct, frozen=True, kw_only=True):
     type: str
     code: str | None

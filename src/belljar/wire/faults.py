@@ -11,6 +11,15 @@ from belljar import errors
 from belljar.errors import BelljarError
 
 _NONE_FREE_AFTER = 5.0
+_TOO_MANY = 429
+_SOON = 5.0
+_LATER = 60.0
+"""Seconds after which to come again where nobody told: to a limit on the rate, and to one that time hardly mends."""
+_TOO_LONG = (
+    "Your input exceeds the context window of this model (context_length_exceeded): its maximum context length is"
+    " reached. Send less, or compact the conversation."
+)
+"""The words by which LangChain, LiteLLM, CrewAI and others know it: not all of them look at the code."""
 
 
 class Fault(Struct, frozen=True, kw_only=True):
@@ -28,8 +37,11 @@ class Fault(Struct, frozen=True, kw_only=True):
     def headers(self) -> list[tuple[bytes, bytes]]:
         """Whether and when to come again: left alone, the SDKs decide by the status."""
         headers = []
-        if self.retry_after is not None:
-            headers.append((b"retry-after", b"%d" % max(1, math.ceil(self.retry_after))))
+        after = self.retry_after
+        if after is None and self.status == _TOO_MANY:
+            after = _LATER if self.retryable is False else _SOON
+        if after is not None:
+            headers.append((b"retry-after", b"%d" % max(1, math.ceil(after))))
         if self.retryable is False:
             headers.append((b"x-should-retry", b"false"))
         return headers
@@ -95,6 +107,8 @@ def _named(error: BelljarError) -> tuple[str, str | None]:
 def _said(error: BelljarError) -> str:
     if isinstance(error, errors.BadKey):
         return f"The model's provider refused the key that this server has for it; its operator must change it. {error}"
+    if isinstance(error, errors.ContextTooLong):
+        return f"{_TOO_LONG} {error}"
     return str(error)
 
 
@@ -110,7 +124,7 @@ def _param(error: BelljarError) -> str | None:
 
 def _after(error: BelljarError) -> float | None:
     match error:
-        case errors.OverQuota() | errors.RateLimited():
+        case errors.OverQuota() | errors.RateLimited() | errors.Loading():
             return error.after
         case errors.NoneFree():
             return _NONE_FREE_AFTER

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import secrets
 from typing import Literal, TypeAlias
 
@@ -11,6 +12,8 @@ Kind: TypeAlias = Literal[
 ]
 
 _BYTES = 24
+_RANDOM = re.compile(r"[0-9a-f]{48}")
+_LIKE = re.compile(r"[a-zA-Z0-9_-]{1,200}")
 
 
 def new(kind: Kind) -> str:
@@ -39,6 +42,21 @@ def home(item_id: str) -> str | None:
     """The response that an id of `within` belongs to."""
     _, _, rest = item_id.partition("_")
     return f"resp_{rest[:48]}" if len(rest) == 52 else None
+
+
+def beside(kind: Kind, response_id: str) -> str:
+    """The id of the one thing of that kind that a response makes for itself: whoever has one id has the other."""
+    return f"{kind}_{response_id.removeprefix('resp_')}"
+
+
+def is_ours(kind: Kind, id: str) -> bool:
+    """Whether it has the form that `new` gives; clients in between may have made another of it."""
+    return _RANDOM.fullmatch(id.removeprefix(_start(kind))) is not None and id.startswith(_start(kind))
+
+
+def is_like(kind: Kind, id: str) -> bool:
+    """Whether it could be such an id."""
+    return _LIKE.fullmatch(id) is not None and id.startswith(_start(kind))
 
 
 def _start(kind: Kind) -> str:

@@ -171,6 +171,7 @@ class CustomToolCall(Value, frozen=True, kw_only=True, tag="custom_tool_call"):
     input: str
     id: str | UnsetType = UNSET
     status: ItemStatus | UnsetType = UNSET
+    namespace: str | UnsetType | None = UNSET
 
 
 class CustomToolCallOutput(Value, frozen=True, kw_only=True, tag="custom_tool_call_output"):
@@ -190,15 +191,35 @@ class Image(Value, frozen=True, kw_only=True, tag="image"):
 CodeOutput: TypeAlias = Logs | Image
 
 
+class InlineFile(Struct, frozen=True, kw_only=True):
+    """A small file that a cell made, whole: for callers who asked for that."""
+
+    path: str
+    file_id: str
+    url: str
+    """A data URL."""
+
+
 class CellEnd(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Our own addition to a call, under `belljar`: how the cell ended, and what we mended to run it."""
 
     exit: Literal["ok", "raised", "timed_out", "killed"]
     reason: str | None = None
     text: str = ""
+    exit_code: int | None = None
+    """As a process of its own would have ended; -1 where it was stopped, None where its vendor does not say."""
+    stdout: str | None = None
+    stderr: str | None = None
+    """The two apart, with the traceback at the end of the latter: `outputs` has both as they came. Shown with those."""
+    limit: str | None = None
+    """Which limit was behind it, where there was one."""
+    remedy: str = ""
+    """Of `text`, the end: what the caller can do about it."""
     seconds: float = 0.0
     repaired: str | None = None
     """What a weak model got wrong and we put right."""
+    written: str | None = None
+    """What it wrote in place of a call, beyond the message before; None where it called."""
     more: bool = False
     """The model made another call in the same turn, which comes after this one."""
     healed: bool = False
@@ -207,6 +228,8 @@ class CellEnd(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Paths of the files that the cell made or changed."""
     file_ids: tuple[str, ...] = ()
     """Their ids in the same order, and then those of the pictures that it only showed."""
+    inline_files: tuple[InlineFile, ...] = ()
+    """Those of them that the caller wanted at once, and that are small enough."""
 
 
 class CodeInterpreterCall(Value, frozen=True, kw_only=True, tag="code_interpreter_call"):

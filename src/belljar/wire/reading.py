@@ -6,15 +6,16 @@ import msgspec
 from msgspec import UNSET, Struct, field, structs
 
 from belljar.errors import InvalidRequest
-from belljar.wire import codec, complaints
+from belljar.wire import codec, complaints, ids
 from belljar.wire.fitting import fit
 from belljar.wire.items import InputItem, Json
 from belljar.wire.reading_items import read_input, read_item, read_items, read_stored_items
 from belljar.wire.reading_tools import check_network, read_tool_choice, read_tools
-from belljar.wire.requests import CompactRequest, CreateContainer, CreateResponse, Id, Metadata, Options
+from belljar.wire.requests import CompactRequest, CreateContainer, CreateResponse, Id, Metadata, Options, StreamOptions
 from belljar.wire.responses import ConversationRef, TextFormat
 
 __all__ = [
+    "check_stream_options",
     "read_compact",
     "read_container",
     "read_input_tokens",
@@ -29,6 +30,10 @@ __all__ = [
 _IGNORED = frozenset({"access_programs", "client_metadata", "image", "moderation"})
 """Accepted without effect: OpenAI's newest, and what its own command line adds."""
 _RESPONSE = frozenset(CreateResponse.__struct_fields__) | _IGNORED
+_LONE = (
+    "a string in it has half of a surrogate pair, such as \\ud83d, without the other half; send whole characters, or"
+    " replace what is no text"
+)
 _COUNT = frozenset(
     {
         "conversation",
@@ -79,7 +84,8 @@ def read_json(body: bytes) -> dict[str, Json]:
     except codec.TooDeep:
         raise InvalidRequest(f"The request body is nested too deep: at most {codec.DEEPEST} levels are read.") from None
     except msgspec.DecodeError as error:
-        raise InvalidRequest(f"The request body is not valid JSON: {error}.") from None
+        why = _LONE if codec.has_lone_surrogate(body) else f"{error}"
+        raise InvalidRequest(f"The request body is not valid JSON: {why}.") from None
     if not isinstance(data, dict):
         raise InvalidRequest('The request body is not a JSON object: send one, as in {"model": …}.')
     return data
@@ -132,8 +138,9 @@ def _read_request(given: dict[str, Json]) -> CreateResponse:
             "prompt", "It keeps no stored prompts: send the text as 'instructions' and 'input'."
         )
     options = fit(given, Options, "")
-    conversation = _read_conversation(given)
     _check_together(given, options)
+    conversation = _read_conversation(given)
+    check_stream_options(options.stream_options)
     _check_format(options.text.format, "text.format")
     tools = read_tools(given["tools"], "tools") if "tools" in given else ()
     choice = read_tool_choice(given["tool_choice"], tools, "tool_choice") if "tool_choice" in given else "auto"
@@ -157,17 +164,17 @@ def _read_input(given: dict[str, Json], *instead: str) -> tuple[InputItem, ...]:
 
 def _read_conversation(given: dict[str, Json]) -> str | None:
     named = fit(given, _Conversation, "").conversation if "conversation" in given else None
-    return named.id if isinstance(named, ConversationRef) else named
+    id = named.id if isinstance(named, ConversationRef) else named
+    if id is not None and not ids.is_like("conv", id):
+        path = "conversation.id" if isinstance(named, ConversationRef) else "conversation"
+        raise complaints.not_an_id(path, id, "conv_")
+    return id
 
 
 def _check_together(given: dict[str, Json], options: Options) -> None:
     """Parameters that are right alone and wrong together."""
     if "conversation" in given and options.previous_response_id is not None:
-        raise InvalidRequest(
-            "Mutually exclusive parameters: 'previous_response_id' and 'conversation'. Send only one of them.",
-            param="conversation",
-            fault="mutually_exclusive_parameters",
-        )
+        raise complaints.both("previous_response_id", "conversation")
     if options.stream_options is not None and not options.stream:
         raise InvalidRequest(
             "The 'stream_options' parameter is only allowed when 'stream' is enabled.", param="stream_options"
@@ -179,6 +186,13 @@ def _check_together(given: dict[str, Json], options: Options) -> None:
             param="background",
             fault="invalid_value",
         )
+
+
+def check_stream_options(options: StreamOptions | None) -> None:
+    """Padding hides how long the pieces of an answer are: who relies on it must know that there is none."""
+    if options is not None and options.include_obfuscation:
+        path = "stream_options.include_obfuscation"
+        raise complaints.unsupported(path, "Leave it out or send false: streams have no padding here.")
 
 
 def _check_format(form: TextFormat, path: str) -> None:

@@ -31,6 +31,7 @@ from belljar.wire.items import (
     Part,
     Reasoning,
 )
+from belljar.wire.pictures import check_picture
 
 _LONGEST = 10_485_760
 _Known: TypeAlias = (
@@ -126,6 +127,8 @@ def _check_sources(parts: tuple[Part, ...], path: str) -> None:
         if isinstance(part, InputImage):
             if part.image_url is None and part.file_id is None:
                 raise complaints.missing(f"{path}[{n}].image_url", "An image needs 'image_url' or 'file_id'.")
+            if part.image_url is not None:
+                check_picture(part.image_url, f"{path}[{n}].image_url")
         elif isinstance(part, InputFile) and not any(
             source not in (UNSET, None) for source in (part.file_id, part.file_data, part.file_url)
         ):

@@ -6,6 +6,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from msgspec import Meta, Struct, field
 
+from belljar.wire.extras import RequestExtras
 from belljar.wire.items import InputItem, Json
 from belljar.wire.responses import Reasoner, TextConfig
 from belljar.wire.tools import NetworkPolicy, Tier, Tool, ToolChoice
@@ -24,7 +25,7 @@ Include: TypeAlias = Literal[
 ServiceTier: TypeAlias = Literal["auto", "default", "flex", "scale", "priority", "fast", "ultrafast"]
 
 
-class StreamOptions(Struct, frozen=True, kw_only=True):
+class StreamOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     include_obfuscation: bool | None = None
 
 
@@ -39,7 +40,51 @@ Metadata: TypeAlias = Annotated[
 ]
 
 
-class Options(Struct, frozen=True, kw_only=True):
+Stop: TypeAlias = Annotated[str, Meta(min_length=1, max_length=1000)]
+
+
+class Sampling(Struct, frozen=True, kw_only=True):
+    """How the words of an answer are chosen, beyond temperature and top_p: wishes, under the names of chat completions.
+
+    OpenAI has the first five there only; the rest are those of the open model servers.
+    """
+
+    stop: Stop | Annotated[tuple[Stop, ...], Meta(max_length=16)] | None = None
+    seed: Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)] | None = None
+    presence_penalty: Annotated[float, Meta(ge=-2, le=2)] | None = None
+    frequency_penalty: Annotated[float, Meta(ge=-2, le=2)] | None = None
+    logit_bias: dict[str, Annotated[float, Meta(ge=-100, le=100)]] | None = None
+    top_k: Annotated[int, Meta(ge=-1, le=2**31 - 1)] | None = None
+    min_p: Annotated[float, Meta(ge=0, le=1)] | None = None
+    repetition_penalty: Annotated[float, Meta(ge=0, le=10)] | None = None
+    chat_template_kwargs: dict[str, Json] | None = None
+
+    def sampling(self) -> Sampling:
+        """This part alone, of a request that has it among its own members."""
+        return Sampling(**{name: getattr(self, name) for name in Sampling.__struct_fields__})
+
+    def given(self) -> dict[str, Json]:
+        """What was said, even where it is what a server would do anyway: its own defaults may be others."""
+        said = {name: getattr(self, name) for name in Sampling.__struct_fields__}
+        if isinstance(self.stop, str):
+            said["stop"] = (self.stop,)
+        return {name: value for name, value in said.items() if value is not None}
+
+    def wishes(self) -> frozenset[str]:
+        """The names of what changes an answer: not those whose value asks for nothing."""
+        return frozenset(name for name, value in self.given().items() if value not in _NEUTRAL.get(name, ((), {})))
+
+
+_NEUTRAL: dict[str, tuple[Json, ...]] = {
+    "presence_penalty": (0,),
+    "frequency_penalty": (0,),
+    "top_k": (-1, 0),
+    "min_p": (0,),
+    "repetition_penalty": (1,),
+}
+
+
+class Options(Sampling, frozen=True, kw_only=True):
     """What a request says beside its items, tools and conversation; the types say what is in range."""
 
     model: Id
@@ -52,7 +97,7 @@ class Options(Struct, frozen=True, kw_only=True):
     include: tuple[Include, ...] = ()
     parallel_tool_calls: bool = True
     max_tool_calls: Annotated[int, Meta(ge=1)] | None = None
-    max_output_tokens: Annotated[int, Meta(ge=1)] | None = None
+    max_output_tokens: Annotated[int, Meta(ge=16)] | None = None
     temperature: Annotated[float, Meta(ge=0, le=2)] | None = None
     top_p: Annotated[float, Meta(ge=0, le=1)] | None = None
     top_logprobs: Annotated[int, Meta(ge=0, le=20)] = 0
@@ -67,6 +112,7 @@ class Options(Struct, frozen=True, kw_only=True):
     service_tier: ServiceTier | None = None
     safety_identifier: Annotated[str, Meta(max_length=128)] | None = None
     user: str | None = None
+    belljar: RequestExtras = field(default_factory=RequestExtras)
 
 
 class CreateResponse(Options, frozen=True, kw_only=True):

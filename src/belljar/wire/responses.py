@@ -6,6 +6,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
+from belljar.wire.extras import ResponseExtras
 from belljar.wire.items import Json, OutputItem
 from belljar.wire.tools import Tool, ToolChoice
 
@@ -56,7 +57,7 @@ class ResponseError(Struct, frozen=True, kw_only=True):
     message: str
 
 
-class Reasoner(Struct, frozen=True, kw_only=True, omit_defaults=False):
+class Reasoner(Struct, frozen=True, kw_only=True, omit_defaults=False, forbid_unknown_fields=True):
     """How hard the model thinks and what it shows of it."""
 
     effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = None
@@ -66,7 +67,7 @@ class Reasoner(Struct, frozen=True, kw_only=True, omit_defaults=False):
     mode: Literal["standard", "pro"] | UnsetType = UNSET
 
 
-class TextFormat(Struct, frozen=True, kw_only=True):
+class TextFormat(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Plain text, any JSON, or JSON by a schema."""
 
     type: Literal["text", "json_object", "json_schema"] = "text"
@@ -76,7 +77,7 @@ class TextFormat(Struct, frozen=True, kw_only=True):
     description: str | UnsetType = UNSET
 
 
-class TextConfig(Struct, frozen=True, kw_only=True):
+class TextConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     format: TextFormat = field(default_factory=TextFormat)
     verbosity: Literal["low", "medium", "high"] | None = "medium"
 
@@ -121,3 +122,4 @@ class Response(Struct, frozen=True, kw_only=True):
     usage: Usage | None = None
     user: str | None = None
     metadata: dict[str, str] = field(default_factory=dict)
+    belljar: ResponseExtras | UnsetType = UNSET

@@ -26,6 +26,7 @@ from belljar.errors import (
     Declined,
     Unreachable,
     WorkspaceBudgetExceededError,
+    WorkspaceError,
     WorkspaceSecurityError,
 )
 from belljar.filesystem import HostMount, copy_mounts
@@ -93,6 +94,26 @@ def test_without_a_tarball_what_the_local_root_holds_is_uploaded(client: OpenAI,
     assert (root / "d/new").read_bytes() == b"3"
     files.delete("a")
     assert not (root / "a").exists()
+
+
+@pytest.mark.parametrize("way", ["tarball_path", "local_root"])
+def test_files_of_no_use_are_refused_however_they_come(client: OpenAI, tarball: Path, way: str) -> None:
+    before, tree = ids(client), tarball.parent / "tree"
+    (tree / "d/setup.exe").write_bytes(b"MZ")
+    with tarfile.open(tarball, "w:gz") as tar:
+        tar.add(tree, ".")
+    files = made(client, **{way: tarball if way == "tarball_path" else tree})
+    with pytest.raises(WorkspaceError, match=r"'d/setup.exe' is of a type that is not supported \(\.exe\)"):
+        files.ensure_container()
+    assert ids(client) == before
+
+
+def test_empty_directories_of_the_local_root_are_there(client: OpenAI, tarball: Path) -> None:
+    root = tarball.parent / "tree"
+    (root / "d/empty").mkdir()
+    files = made(client, local_root=root)
+    assert files.list_dir("d") == ["b", "empty"]
+    assert files.list_dir("d/empty") == []
 
 
 ACTS: dict[str, Callable[[ContainerFilesystem], object]] = {

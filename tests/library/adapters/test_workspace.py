@@ -110,7 +110,8 @@ def test_previews_and_the_prompt_tell_of_each_mount(kind: type[Any], repo: Path)
         template = PromptTemplate(ns="t", key="t", sections=[made])
         text = Prompt(template).render().text
         assert "Workspace" in text
-        assert "- `project`: 12 bytes, first of all `main.py`, `src/a.py`, `data/in.csv`" in text
+        told = "`project/main.py`, `project/src/a.py`, `project/data/in.csv`"
+        assert f"- `project`: 12 bytes, first of all {told}" in text
         assert str(repo) not in text
     assert made.mount_previews == (preview,)
 
@@ -202,6 +203,44 @@ def test_progress_is_told(kind: type[Any], repo: Path) -> None:
     assert seen == [WorkspaceProgress("copy", n, None) for n in (4, 8, 12)]
 
 
+@BOTH
+def test_a_mount_may_be_named_as_code_names_it(kind: type[Any], repo: Path) -> None:
+    mounts = (HostMount(str(repo / "main.py"), "/mnt/data/in/main.py"), HostMount(str(repo), "/mnt/data"))
+    with section(kind, repo, mounts=mounts) as made:
+        assert [preview.mount_path for preview in made.mount_previews] == ["in/main.py", "."]
+        assert (made.temp_dir / "in/main.py").read_bytes() == b"1234"
+        assert "first of all `main.py`" in made.render_body(None)
+
+
+@BOTH
+def test_programs_stay_so_and_directories_without_files_come_along(kind: type[Any], repo: Path) -> None:
+    (repo / "main.py").chmod(0o755)
+    (repo / "out/plots").mkdir(parents=True)
+    with section(kind, repo) as made:
+        assert os.access(made.temp_dir / "project/main.py", os.X_OK)
+        assert not os.access(made.temp_dir / "project/src/a.py", os.X_OK)
+        assert list((made.temp_dir / "project/out/plots").iterdir()) == []
+
+
+@BOTH
+def test_files_of_no_use_are_refused_before_the_model_is_asked(kind: type[Any], repo: Path) -> None:
+    (repo / "setup.exe").write_bytes(b"MZ")
+    with section(kind, repo) as made, pytest.raises(WorkspaceError, match=r"'setup.exe' is of a type"):
+        made.render_body(None)
+
+
+@BOTH
+def test_a_tilde_is_the_home_directory(
+    kind: type[Any], repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    mounts = (HostMount("~/repos/project", "p", include_glob=("*.csv",)),)
+    made = section(kind, repo, mounts=mounts, allowed_host_roots=("~/repos",), sync_to="~/back")
+    with made:
+        assert (made.temp_dir / "p/data/in.csv").is_file()
+    assert made._sync_to == tmp_path / "back"
+
+
 # -- in a container --------------------------------------------------------------------------------------------------
 
 
@@ -242,6 +281,31 @@ def test_files_go_in_and_code_finds_them(gateway: Server, client: OpenAI, repo: 
         ]
         assert "".join(logs).strip() == "['./project/data/in.csv', './project/main.py', './project/src/a.py']"
         assert client.containers.retrieve(made.container_id or "").memory_limit == "4g"
+
+
+def test_code_runs_programs_and_finds_empty_directories(client: OpenAI, repo: Path) -> None:
+    (repo / "main.py").write_text("#!/bin/sh\necho ran")
+    (repo / "main.py").chmod(0o755)
+    (repo / "out/plots").mkdir(parents=True)
+    run = "import os, subprocess\nprint(os.path.isdir('project/out/plots'))\nsubprocess.run(['project/main.py'])"
+    with container(repo, client) as made:
+        answer = client.responses.create(
+            model="belljar",
+            input=f"```python\n{run}\n```",
+            tools=[{"type": "code_interpreter", "container": made.filesystem.ensure_container()}],
+        )
+        assert "True" in answer.output_text
+        assert "ran" in answer.output_text
+        assert made.filesystem.list_dir("project/out") == ["plots"]
+        assert made.filesystem.list_dir("project/out/plots") == []
+        assert "project/out/plots" not in " ".join(made.filesystem.glob("**"))
+
+
+def test_empty_directories_are_kept_without_unpacking_too(repo: Path) -> None:
+    (repo / "out").mkdir()
+    with FlatContainers() as server, server.client() as client, container(repo, client) as made:
+        assert made.filesystem.is_dir("project/out")
+        assert made.filesystem.list_dir("project/out") == []
 
 
 @pytest.mark.parametrize("pattern", [".git", ".git/", "**/.git", ".git/*", "./.git/*"])
@@ -407,13 +471,28 @@ def test_without_an_adapter_the_environment_says_where(
 def test_on_this_host_the_files_are_in_the_directory(repo: Path, tmp_path: Path) -> None:
     with section(ClaudeAgentWorkspaceSection, repo, sync_on_cleanup=True, sync_to=tmp_path / "back") as made:
         assert isinstance(made.filesystem, HostFilesystem)
-        assert str(made.temp_dir) in made.render_body(None)
+        assert str(made.temp_dir) not in made.render_body(None)
         made.filesystem.write("project/main.py", b"5678")
         os.utime(made.temp_dir / "project/main.py", (0, 0))
         made.filesystem.write("new/x", b"1")
     assert made.synced == ("new/x", "project/main.py")
     assert sorted(p.name for p in (tmp_path / "back").rglob("*") if p.is_file()) == ["main.py", "x"]
     assert (repo / "main.py").read_bytes() == b"1234"
+
+
+def test_the_files_of_a_directory_go_by_every_name_of_its_root(repo: Path) -> None:
+    with section(ClaudeAgentWorkspaceSection, repo) as made:
+        for root in ("", "/", "/mnt/data/", f"{made.temp_dir}/"):
+            assert made.filesystem.read(f"{root}project/main.py") == b"1234"
+            assert made.filesystem.glob(f"{root}project/src/*") == ["project/src/a.py"]
+        with pytest.raises(FileNotFoundError):
+            made.filesystem.read("/mnt/database/project/main.py")
+
+
+def test_tools_of_the_caller_s_own_are_told_the_directory(repo: Path) -> None:
+    with section(ClaudeAgentWorkspaceSection, repo, file_tools=False) as made:
+        assert made.tools == ()
+        assert f"`{made.temp_dir}`" in made.render_body(None)
 
 
 # -- what may come home ----------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from belljar.errors import WorkspaceBudgetExceededError, WorkspaceError, WorkspaceSecurityError
-from belljar.filesystem import HostMount, HostMountPreview, InMemoryFilesystem, VfsPath, copy_mounts
+from belljar.filesystem import HostFilesystem, HostMount, HostMountPreview, InMemoryFilesystem, VfsPath, copy_mounts
 from belljar.filesystem.globs import matches
 
 
@@ -61,6 +61,14 @@ def test_mount_path_is_kept_as_given_and_means_one_place(repo: Path, where: str 
 def test_a_mount_path_cannot_lead_out(where: str) -> None:
     with pytest.raises(WorkspaceSecurityError):
         HostMount("x", mount_path=where)
+
+
+def test_a_path_is_as_good_as_its_name(repo: Path) -> None:
+    assert HostMount(repo) == HostMount(str(repo))
+    [preview] = copy_mounts([HostMount(repo)], allowed_host_roots=[repo], into=InMemoryFilesystem())
+    assert preview.host_path == str(repo)
+    with pytest.raises(WorkspaceError, match=r"HostMount\.host_path: 3 is no path; use a string or"):
+        HostMount(3)  # type: ignore[arg-type]
 
 
 def test_the_patterns_of_the_founding_examples(repo: Path) -> None:
@@ -289,6 +297,79 @@ def test_previews(repo: Path) -> None:
         (repo / f"sub/{n}").touch()
     [preview] = copy_mounts((HostMount("sub", "again"),), allowed_host_roots=[repo], into=files)
     assert len(preview.entries) == 20
+
+
+def test_what_may_be_run_still_may(repo: Path, tmp_path: Path) -> None:
+    (repo / "a.py").chmod(0o700)
+    (tmp_path / "into").mkdir()
+    copy_mounts([HostMount("repo")], allowed_host_roots=[tmp_path], into=HostFilesystem(tmp_path / "into"))
+    found = {path.name: bool(path.stat().st_mode & 0o100) for path in (tmp_path / "into/repo").glob("*.py*")}
+    assert found == {"a.py": True, "b.pyc": False}
+
+
+@pytest.mark.parametrize(
+    ("globs", "kept"),
+    [
+        ({}, ["deep/er", "empty", "logs"]),
+        ({"exclude_glob": ("logs/",)}, ["deep/er", "empty"]),
+        ({"exclude_glob": ("deep", "empty", "logs")}, ["."]),
+        ({"include_glob": ("*.csv",)}, ["."]),
+        ({"include_glob": ("deep/", "logs")}, ["deep/er", "logs"]),
+        ({"include_glob": ("*",)}, ["deep/er", "empty", "logs"]),
+    ],
+)
+def test_directories_that_nothing_is_in_come_along(
+    tmp_path: Path, globs: dict[str, tuple[str, ...]], kept: list[str]
+) -> None:
+    for name in ("empty", "logs", "deep/er"):
+        (tmp_path / "tree" / name).mkdir(parents=True)
+    files = InMemoryFilesystem()
+    copy_mounts([HostMount("tree", "p", **globs)], allowed_host_roots=[tmp_path], into=files)  # type: ignore[arg-type]
+    assert files.glob("**") == []
+    there = [name for name in (".", "empty", "logs", "deep/er") if files.is_dir(f"p/{name}")]
+    assert sorted(there) == sorted({".", *kept})
+
+
+def test_a_tilde_is_the_home_directory(repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert brought(HostMount("~/repo/a.py"), roots=["~"]) == ["a.py"]
+    assert brought(HostMount("~/repo", "p", include_glob=("*.csv",)), roots=["~/repo"]) == ["p/sub/data.csv"]
+    assert HostFilesystem("~/repo").read("a.py") == b"1234"
+    HostFilesystem("~/repo").download_all(Path("~/home"))
+    assert (tmp_path / "home/a.py").exists()
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "~").mkdir()
+    (tmp_path / "~/b.py").write_bytes(b"")
+    assert brought(HostMount("./~/b.py"), roots=[tmp_path]) == ["b.py"]
+    with pytest.raises(FileNotFoundError, match="~nobody-here/x: there is no such file"):
+        brought(HostMount("~nobody-here/x"), roots=[tmp_path])
+
+
+@pytest.mark.parametrize("name", ["setup.exe", "sub/Tool.DLL"])
+def test_types_without_use_are_refused(repo: Path, name: str) -> None:
+    (repo / name).write_bytes(b"MZ")
+    with pytest.raises(WorkspaceError, match=r"is of a type that is not supported .* with exclude_glob=\('\*\."):
+        brought(HostMount(str(repo)), roots=[repo])
+    with pytest.raises(WorkspaceError, match="leave the mount out"):
+        brought(HostMount(str(repo / name), "a.txt"), roots=[repo])
+    assert brought(HostMount(str(repo), exclude_glob=("*.exe", "*.DLL", "sub/")), roots=[repo])
+
+
+@pytest.mark.parametrize("where", [".", "/", "/mnt/data"])
+def test_a_file_is_not_the_workspace_itself(repo: Path, where: str) -> None:
+    with pytest.raises(WorkspaceError, match=f"mount_path '{where}' is the workspace itself, .*write 'a.py'"):
+        brought(HostMount(str(repo / "a.py"), where), roots=[repo])
+
+
+@pytest.mark.parametrize("second", ["empty", "full"])
+def test_two_mounts_cannot_make_one_path_a_file_and_a_directory(tmp_path: Path, second: str) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full/a").write_bytes(b"")
+    mounts = [HostMount("full/a", "x"), HostMount(second, "x/y")]
+    for given in (mounts, mounts[::-1]):
+        with pytest.raises(WorkspaceError, match=r"^x: would be a file and a directory at once"):
+            brought(*given, roots=[tmp_path])
 
 
 def test_two_mounts_cannot_write_one_file(repo: Path) -> None:

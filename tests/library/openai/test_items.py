@@ -32,7 +32,9 @@ WIRE: Any = {
 
 @pytest.fixture
 def output() -> list[Any]:
-    return [*readable(Response.construct(**WIRE)).output]
+    response = Response.construct(**WIRE)
+    readable(response)
+    return [*response.output]
 
 
 def test_keys_are_the_wires(output: list[Any]) -> None:

@@ -10,8 +10,9 @@ from typing import Any
 import openai
 import pytest
 
+from belljar import HostMount
 from belljar.errors import InvalidContainer, WorkspaceSecurityError
-from belljar.openai import AsyncOpenAI, OpenAI
+from belljar.openai import AsyncOpenAI, OpenAI, readable
 from belljar.testing import LoopbackUpstream, ReplyStep, call
 
 READ = """
@@ -72,6 +73,22 @@ def test_files_are_where_the_mount_says(client: OpenAI, sunfish: Path) -> None:
     paths = {file.path for file in client.containers.files.list(container.id)}
     assert paths == {"/mnt/data/extra.txt"} | {f"/mnt/data{path}" for path in SEEN.split()[:2]}
     assert "host_mounts" in asked[0]["container"], "the caller's own request is as it was"
+
+
+def test_a_mount_may_be_a_mount_and_items_go_back_as_they_came(client: OpenAI, sunfish: Path) -> None:
+    mount = HostMount("sunfish", "/workspace/sunfish", include_glob=("*.csv", "*.md"))
+    response = client.responses.create(
+        model="sim",
+        input=[{"role": "user", "content": "x"}],
+        tools=[{"type": "code_interpreter", "container": {"type": "auto", "host_mounts": [mount]}}],
+        include=["code_interpreter_call.outputs"],
+    )
+    cell, _ = readable(response.output)
+    assert cell["outputs"][0]["logs"] == SEEN
+    again = client.responses.create(
+        model="sim", input=[*response.output, {"role": "user", "content": "y"}], tool_choice="none"
+    )
+    assert again.status == "completed"
 
 
 def test_files_may_come_from_allowed_roots_only(client: OpenAI, sunfish: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -66,6 +66,11 @@ def test_text_has_no_format_and_cannot_be_parsed() -> None:
         '```json\nnot json\n```\n```json\n{"n": 1}\n```',
         'I think [maybe] {"n": 1} and {"n": 2}',
         'so {"n": 1}',
+        'As [1] says, {"unit": "m"} and then {"n": 1}.',
+        '```json\n{"draft": true}\n```\nand so:\n```json\n{"n": 1}\n```',
+        '```json\n{"draft": true}\n```\nso {"n": 1}',
+        '{"plan": ["look", "count"]}\n{"n": 1}',
+        '{"n": 1, "why": null}',
         '```\n{"n": 1}\n```',
     ],
 )
@@ -81,8 +86,28 @@ def test_many_come_bare_or_wrapped(text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "text", ['I looked at [1] and [2].\n[{"n": 1}, {"n": 2}]', '{"n": 7} is one, [{"n": 1}, {"n": 2}] are all']
+)
+def test_many_are_found_among_lists_of_others(text: str) -> None:
+    assert parse_structured_output(text, MANY) == [Answer(1), Answer(2)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[" * 200_000, '{"a":' * 100_000, "{" * 200_000, '["' * 100_000, ("[1," * 900 + "x") * 200],
+    ids=["lists", "objects", "braces", "quotes", "waves"],
+)
+def test_a_text_of_brackets_is_given_up_on(text: str) -> None:
+    with pytest.raises(OutputParseError, match="holds no JSON"):
+        parse_structured_output(text, ONE)
+
+
+@pytest.mark.parametrize(
     ("text", "message"),
     [
+        ('see [1]: {"n": "x"}', 'output.n: must be an integer, not "x"'),
+        ('{"n": "1", "inner": {"n": 2}}', "output"),
+        ('{"answer": {"n": 2}}', "output"),
         ("", "holds no JSON object or list"),
         ("sorry", "holds no JSON object or list: 'sorry'"),
         ("3", "holds no JSON object or list"),

@@ -48,7 +48,7 @@ def test_a_model_writes_reads_finds_changes_and_removes(section: VfsToolsSection
     [
         ("read_file", {"path": "none.txt"}, "none.txt"),
         ("read_file", {"path": "../etc/passwd"}, "'..' is refused"),
-        ("read_file", {"path": "a.bin"}, "decode"),
+        ("read_file", {"path": "a.bin"}, "no text in UTF-8"),
         ("grep", {"pattern": "("}, "no regular expression"),
         ("edit_file", {"path": "two.txt", "old": "x", "new": "y"}, "2 times"),
         ("edit_file", {"path": "two.txt", "old": "", "new": "y"}, "0 times"),

@@ -13,6 +13,7 @@ from tests.library.providers.wires import claude, claude_refused, claude_streame
 
 Make = Callable[..., Any]
 CODE = {"type": "code_execution_20260120", "name": "code_execution"}
+NEWEST = {"type": "code_execution_20260521", "name": "code_execution"}
 
 
 def test_the_whole_conversation_each_time(server: Replay, make: Make) -> None:
@@ -77,7 +78,7 @@ def test_effort(server: Replay, make: Make) -> None:
     client.send_message("x")
     bodies = [one.json for one in server.asked]
     assert [body.get("output_config") for body in bodies] == [None, {"effort": "low"}, None]
-    assert [body.get("thinking") for body in bodies] == [None, None, {"type": "disabled"}]
+    assert [body.get("thinking") for body in bodies] == [None, {"type": "adaptive"}, {"type": "disabled"}]
 
 
 def test_verbosity_is_not_applicable(server: Replay, make: Make, caplog: pytest.LogCaptureFixture) -> None:
@@ -260,7 +261,7 @@ def test_the_container_is_used_again_while_it_lives(server: Replay, make: Make) 
     for flag in (True, True, True, False):
         client.send_message("x", code_execution=flag)
     assert [one.json.get("container") for one in server.asked] == [None, "container_1", None, None]
-    assert server.asked[3].json["tools"] == [CODE]  # the history speaks of it
+    assert server.asked[3].json["tools"] == [NEWEST]  # the history speaks of it
 
 
 def test_a_turn_that_paused_is_taken_up_again(server: Replay, make: Make) -> None:
@@ -295,3 +296,10 @@ def test_files_for_the_model(server: Replay, make: Make, tmp_path: Path) -> None
         {"type": "image", "source": {"type": "file", "file_id": "file_2"}},
         {"type": "text", "text": "Read"},
     ]
+
+
+def test_a_long_answer_needs_no_one_who_listens(server: Replay, make: Make) -> None:
+    """The SDK sends nothing without a stream where an answer may take longer than ten minutes."""
+    server.play(claude_streamed("It ", "is."))
+    assert make("anthropic", max_tokens=100_000).send_message("x").text == "It is."
+    assert (server.asked[0].json["max_tokens"], server.asked[0].json["stream"]) == (100_000, True)

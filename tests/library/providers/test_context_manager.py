@@ -139,3 +139,40 @@ def test_the_recent_are_kept_and_no_result_without_its_call(turns: list[str], le
     assert done is (manager.summarized_message_count > 0)
     if recent:
         assert recent[0]["role"] != "tool"
+
+
+PARTS: list[tuple[Any, int]] = [
+    ([{"type": "text", "text": "x" * 400}], 100),
+    ([{"type": "input_text", "text": "x" * 200}, {"type": "input_text", "text": "y" * 199}], 100),
+    ([{"type": "tool_result", "tool_use_id": "t", "content": [{"type": "text", "text": "x" * 400}]}], 100),
+    (["x" * 200, "y" * 199], 100),
+    ([{"type": "image", "source": {"type": "base64", "data": "A" * 4_000_000}}], 1_000),
+    ([], 0),
+    (None, 0),
+]
+
+
+@pytest.mark.parametrize(("content", "tokens"), PARTS, ids=range(len(PARTS)))
+def test_content_may_be_parts(content: Any, tokens: int) -> None:
+    manager = ContextManager(summarize_fn=lambda messages: "short", context_budget=1_500, min_recent_messages=1)
+    manager.add_message("user", content)
+    assert manager.get_token_usage()[0] == tokens + 10
+    assert manager.get_messages() == [{"role": "user", "content": content}]
+    manager.add_messages([{"role": "assistant", "content": [{"type": "text", "text": "y" * 8_000}]}])
+    assert manager.check_and_summarize() is True
+    assert manager.get_messages_for_anthropic()[-1]["content"] == [{"type": "text", "text": "y" * 8_000}]
+
+
+@pytest.mark.parametrize(
+    ("message", "told"),
+    [
+        ({"content": "x"}, r"messages\[1\]: has no role"),
+        ({"role": "user", "content": 3}, r"messages\[1\].content: is a int"),
+        ({"role": "user", "content": {"text": "x"}}, r"messages\[1\].content: is a dict"),
+    ],
+)
+def test_what_is_no_message_is_named(message: Message, told: str) -> None:
+    manager = ContextManager()
+    with pytest.raises(InvalidRequest, match=told):
+        manager.add_messages([{"role": "user", "content": "x"}, message])
+    assert manager.message_count == 0

@@ -260,15 +260,26 @@ def test_an_error_can_be_carried_to_another_process() -> None:
     assert (copied.error_code, copied.after, str(copied)) == (error.error_code, 3, str(error))
 
 
+def test_the_kind_that_the_vendors_words_told_is_carried_too() -> None:
+    loading = faults.fault(503, {}, b'{"error":{"message":"Loading model"}}', "x")
+    copied = pickle.loads(pickle.dumps(OpenAIError.of(code_of(loading), str(loading), None, loading)))
+    assert isinstance(copied, errors.Loading)
+    assert (copied.reason, copied.after) == ("SERVER_OVERLOADED", 5.0)
+
+
 def test_every_error_of_our_tree_has_a_code() -> None:
     kinds: dict[errors.ProviderError, str] = {
         errors.DeadlinePassed("x"): "TIMEOUT",
         errors.Garbled("x"): "API_ERROR",
         errors.Unreachable("x"): "CONNECTION_ERROR",
+        errors.RateLimited("x"): "RATE_LIMIT",
+        errors.QuotaExceeded("x"): "QUOTA_EXCEEDED",
+        errors.Declined("x"): "BAD_REQUEST",
+        errors.Filtered("x"): "CONTENT_POLICY",
     }
     for error, code in kinds.items():
         assert code_of(error) == code
-    assert code_of(faults.fault(529, {}, b"", "x"), 529) == "SERVER_OVERLOADED"
+    assert code_of(faults.fault(529, {}, b"", "x")) == "SERVER_OVERLOADED"
 
 
 def test_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -323,8 +334,9 @@ def test_anthropic(
     server.play(reply)
     with pytest.raises(AnthropicError) as caught:
         make("anthropic").send_message("x", on_text=print if streaming else None)
-    assert caught.value.error_code == code
-    assert isinstance(caught.value, CODES[code][0])
+    assert caught.value.error_code == caught.value.reason == code
+    kind = errors.RateLimited if reply.status == 529 else CODES[code][0]  # the fault decides, and this one passes
+    assert isinstance(caught.value, kind)
     assert isinstance(caught.value.__cause__, cause)
 
 
@@ -409,3 +421,43 @@ def test_a_client_goes_on_after_an_error(server: Replay, make: Make) -> None:
         client.send_message("x")
     assert client.send_message("x", on_text=lambda piece: None).text == "a"
     assert client.send_message("y").text == "b"
+
+
+def told(status: int, content: bytes, *, body: object, code: str | None = None) -> openai.APIStatusError:
+    """As a program raises it that has the SDK's exceptions and not its answers."""
+    answer = httpx2.Response(status, content=content, request=httpx2.Request("POST", "http://x"))
+    error = openai.APIStatusError("it said no", response=answer, body=body)
+    if code is not None:
+        error.code = code
+    return error
+
+
+IN_THE_BODY = [
+    (told(429, b"", body={"message": "no", "code": "insufficient_quota"}), "QUOTA_EXCEEDED"),
+    (told(429, b"", body={"error": {"message": "no", "code": "insufficient_quota"}}), "QUOTA_EXCEEDED"),
+    (told(429, b"", body=None, code="insufficient_quota"), "QUOTA_EXCEEDED"),
+    (told(400, b"<html>", body="<html>", code="context_length_exceeded"), "CONTEXT_LENGTH_EXCEEDED"),
+    (told(400, b"", body={"message": "no", "code": None}, code="content_policy_violation"), "CONTENT_POLICY"),
+    (told(400, b"", body="Your prompt is too long"), "CONTEXT_LENGTH_EXCEEDED"),
+    (told(400, b"", body=[{"error": {"message": "no", "code": "model_not_found"}}]), "INVALID_MODEL"),
+    (told(400, b"", body={"detail": "unknown model"}), "INVALID_MODEL"),
+    (told(400, b"", body={"message": object()}), "BAD_REQUEST"),
+    (told(503, b"<html>busy</html>", body="<html>busy</html>"), "SERVER_OVERLOADED"),
+]
+
+
+@pytest.mark.parametrize(("error", "code"), IN_THE_BODY, ids=range(len(IN_THE_BODY)))
+def test_what_the_exception_has_counts_where_the_answer_is_empty(error: openai.APIStatusError, code: str) -> None:
+    meant = handle_openai_error(error)
+    assert (meant.error_code, meant.original_error) == (code, error)
+    assert "<html>" not in str(meant)
+
+
+def test_an_error_of_a_stream_by_its_code() -> None:
+    error = openai.APIError("no", request=httpx2.Request("POST", "http://x"), body=None)
+    error.code = "rate_limit_exceeded"
+    assert handle_openai_error(error).error_code == "RATE_LIMIT"
+
+
+def test_a_filter_that_the_sdk_itself_reports() -> None:
+    assert handle_openai_error(openai.ContentFilterFinishReasonError()).error_code == "CONTENT_POLICY"

@@ -34,6 +34,15 @@ def client(gateway: House) -> BaseClient:
     return create_client(provider="belljar", base_url=gateway.base_url, settings=ApiSettings())
 
 
+def test_how_code_ended_is_exact(client: BaseClient) -> None:
+    ended = client.send_message(
+        "```python\nimport sys\nprint(1)\nprint(2, file=sys.stderr)\nsys.exit(3)\n```", code_execution=True
+    )
+    [end] = ended.code_executions
+    assert (end.stdout, end.stderr, end.exit, end.outcome) == ("1\n", "2\n", 3, "OUTCOME_FAILED")
+    assert end.output.startswith("1\n2\n")
+
+
 def test_code_runs_and_its_files_come_back(client: BaseClient, tmp_path: Path) -> None:
     path = tmp_path / "data.csv"
     path.write_text("item,value\napple,30\nbanana,70\n")
@@ -53,7 +62,7 @@ def test_code_runs_and_its_files_come_back(client: BaseClient, tmp_path: Path) -
     assert (file.filename, file.size, file.mime_type) == ("sum.txt", 3, "text/plain")
     assert file.save(tmp_path).read_text() == "100"
     again = client.send_message("```python\ntotal + 1\n```", code_execution=True)
-    assert again.code_executions[0].stdout.strip() == "101"
+    assert (again.code_executions[0].output.strip(), again.code_executions[0].exit) == ("101", 0)
     stats = client.get_context_stats()
     assert (stats["provider"], stats["model"], stats["message_count"], stats["has_response_chain"]) == (
         "belljar",

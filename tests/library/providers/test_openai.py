@@ -14,7 +14,7 @@ from tests.library.providers.wires import TOO_LONG, function_call, message, refu
 
 from belljar.config import ApiSettings
 from belljar.errors import ContextTooLong, InvalidRequest
-from belljar.providers import OpenAIClient, OpenAIError
+from belljar.providers import FileReference, OpenAIClient, OpenAIError
 
 Make = Callable[..., Any]
 STRICT = {
@@ -178,7 +178,7 @@ def test_a_model_that_takes_neither_gets_neither(server: Replay, make: Make, cap
     assert caplog.messages == []
     client.set_model("gpt-4o")
     client.set_verbosity("high")
-    assert caplog.messages == ["gpt-4o takes no verbosity: it is left out"]
+    assert caplog.messages[-1] == "gpt-4o takes no verbosity: it is left out"
     server.play(responded("resp_1", message("a")))
     client.send_message("x")
     assert server.asked[0].json["model"] == "gpt-4o"
@@ -561,3 +561,18 @@ def test_files_can_be_uploaded_by_another(server: Replay, openai_sdk: OpenAI, tm
     client.send_message("x", files=[tmp_path / "a.csv", given], code_execution=True)
     [tool] = server.asked[0].json["tools"]
     assert tool["container"]["file_ids"] == ["file-a.csv", "file-b"]
+
+
+def test_a_picture_is_looked_at_and_a_document_read(server: Replay, make: Make) -> None:
+    server.play(responded("resp_1", message("A bird.")))
+    files = [
+        FileReference(id="file-1", filename="a.png", mime_type="image/png"),
+        FileReference(id="file-2", filename="a.pdf", mime_type="application/pdf"),
+    ]
+    make().send_message("What is it?", files=files)
+    [asked] = server.asked[0].json["input"]
+    assert [(part["type"], part.get("file_id")) for part in asked["content"]] == [
+        ("input_image", "file-1"),
+        ("input_file", "file-2"),
+        ("input_text", None),
+    ]

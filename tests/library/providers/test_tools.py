@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from copy import deepcopy
 from typing import Any
 
@@ -261,9 +262,11 @@ def test_the_founding_example() -> None:
 
 
 def test_without_strict_the_schema_is_untouched() -> None:
+    """And it is said: the Responses API takes a tool for strict where nothing is."""
     [converted] = convert_tools_for_openai(TOOLS, strict=False)
     assert converted == {
         "type": "function",
+        "strict": False,
         "name": "run_command",
         "description": "Execute a shell command",
         "parameters": TOOLS[0]["input_schema"],
@@ -349,6 +352,47 @@ def test_a_tool_without_arguments_is_strict(schema: Schema | None) -> None:
         "required": [],
         "additionalProperties": False,
     }
+
+
+DEFINED: Schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+
+
+@pytest.mark.parametrize(
+    ("schema", "told"),
+    [
+        ({"properties": {"a": {"$ref": "#/$defs/Gone"}}}, "properties.a.* points at '#/$defs/Gone'"),
+        (
+            {"properties": {"a": {"type": "array", "items": {"$ref": "#/definitions/Gone"}}}, "$defs": {"A": DEFINED}},
+            "points at '#/$defs/Gone', which is not there",
+        ),
+        (
+            {"properties": {"a": {"$ref": "#/$defs/A"}}, "$defs": {"A": {"anyOf": [{"$ref": "#/$defs/B"}]}}},
+            "points at '#/$defs/B'",
+        ),
+        ({"$ref": "#/$defs/Gone"}, "points at nothing"),
+    ],
+    ids=range(4),
+)
+def test_a_reference_to_nowhere_is_not_strict(schema: Schema, told: str, caplog: pytest.LogCaptureFixture) -> None:
+    given = {"type": "object", **schema}
+    [converted] = convert_tools_for_openai([{"name": "t", "input_schema": given}])
+    assert (converted["strict"], converted["parameters"]) == (False, given)
+    assert re.search(told.replace("$", r"\$"), caplog.text)
+
+
+@pytest.mark.parametrize(
+    "inner",
+    [
+        {"$ref": "#/$defs/a~1b"},
+        {"type": "string", "enum": ["x"], "default": "x", "examples": [{"$ref": "#/nowhere"}]},
+        {"$ref": "#"},
+    ],
+    ids=["escaped", "a value", "itself"],
+)
+def test_references_that_lead_somewhere_are_strict(inner: Schema) -> None:
+    given = {"type": "object", "properties": {"$ref": inner}, "$defs": {"a/b": DEFINED}}
+    [converted] = convert_tools_for_openai([{"name": "t", "input_schema": given}])
+    assert converted["strict"] is True
 
 
 def test_it_is_said_why_a_tool_is_not_strict(caplog: pytest.LogCaptureFixture) -> None:

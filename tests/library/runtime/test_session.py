@@ -52,6 +52,8 @@ class Result:
     value: Any = None
     output: Any = None
     success: bool = True
+    message: str = ""
+    text: str | None = None
 
 
 def bump(slice: tuple[Any, ...], event: Bumped, *, context: ReducerContext) -> tuple[Any, ...]:

@@ -197,6 +197,26 @@ def test_a_typed_hook(context: ToolContext) -> None:
     assert tool.receive(CALL, context=context) == ToolResult("1\n2", OUTPUT)
 
 
+def test_a_handler_gets_the_output(context: ToolContext) -> None:
+    def handle(params: CodeInterpreterOutput, *, context: ToolContext) -> ToolResult[CodeInterpreterOutput]:
+        return ToolResult(f"printed {params.output_text!r}", params)
+
+    result = tool_of({"type": "auto"}, handler=handle).receive(CALL, context=context)
+    assert result == ToolResult("printed '1\\n2\\n'", OUTPUT)
+
+
+@pytest.mark.parametrize(
+    ("takes", "message"),
+    [(int, "params is annotated int, and the tool's parameters are CodeInterpreterOutput"), (5, "has no signature")],
+)
+def test_a_handler_of_another_type_is_refused(takes: Any, message: str) -> None:
+    def handle(params: int, *, context: ToolContext) -> ToolResult[CodeInterpreterOutput]:
+        raise NotImplementedError
+
+    with pytest.raises(PromptValidationError, match=re.escape(message)):
+        tool_of({"type": "auto"}, handler=handle if takes is int else takes)
+
+
 def test_a_handler_is_called_without_parameters(context: ToolContext) -> None:
     def handle(params: None, *, context: ToolContext) -> ToolResult[CodeInterpreterOutput]:
         assert params is None
@@ -220,6 +240,8 @@ def test_a_hook_of_another_type_is_refused() -> None:
         ({"belljar": {"exit": "ok"}}, True, 0),
         ({"belljar": {"exit": "raised"}}, False, 1),
         ({"belljar": {"exit": "timed_out"}}, False, None),
+        ({"belljar": {"exit": "timed_out", "exit_code": -1}}, False, -1),
+        ({"belljar": {"exit": "raised", "exit_code": 3}}, False, 3),
         ({"status": "failed"}, False, None),
         ({"status": "incomplete"}, False, None),
     ],
@@ -234,6 +256,14 @@ def test_failure_is_what_the_provider_says(
     assert isinstance(result.value, CodeInterpreterOutput)
     assert result.value.exit_code == exit_code
     assert (result.value.stdout, result.value.stderr) == (("1\n2\n", None) if success else (None, "1\n2\n"))
+
+
+@pytest.mark.parametrize(("exit", "success"), [("ok", True), ("raised", False)])
+def test_streams_that_are_told_apart_stay_so(exit: str, success: bool) -> None:
+    end = {"exit": exit, "stdout": "1\n", "stderr": "2\n" * 2000}
+    output = read_call({**CALL, "belljar": end})
+    assert (output.stdout, output.stderr, output.output_text) == ("1\n", end["stderr"], "1\n2\n")
+    assert output.success is success
 
 
 def test_stderr_is_an_excerpt_from_the_end() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -53,11 +54,15 @@ def doubled(params: Params, context: ToolContext) -> ToolResult[Result]:
     return ToolResult.ok(Result(2 * params.n))
 
 
-def raising(error: Exception) -> Callable[[Params, ToolContext], ToolResult[Result]]:
+def raising(error: BaseException) -> Callable[[Params, ToolContext], ToolResult[Result]]:
     def act(params: Params, context: ToolContext) -> ToolResult[Result]:
         raise error
 
     return act
+
+
+def returning(value: Any) -> Callable[[Params, ToolContext], ToolResult[Result]]:
+    return lambda params, context: value
 
 
 def test_success_is_kept_and_reported(context: ToolContext, session: Session) -> None:
@@ -73,7 +78,15 @@ FAILURES: dict[str, tuple[Callable[[Params, ToolContext], ToolResult[Result]], s
     "exception": (raising(KeyError("k")), "Tool 'double' execution failed: 'k'"),
     "validation": (raising(ToolValidationError("n is odd")), "Tool validation failed: n is odd"),
     "failed result": (lambda params, context: ToolResult("no", Result(0), success=False), "no"),
-    "no result": (lambda params, context: None, "Tool 'double' execution failed"),  # type: ignore[dict-item,return-value]
+    "nothing": (
+        returning(None),
+        "Tool 'double' execution failed: it returned None, not a ToolResult; return ToolResult.ok",
+    ),
+    "a string": (returning("done"), "Tool 'double' execution failed: it returned 'done', not a ToolResult"),
+    "no words": (
+        returning(ToolResult(3, None)),  # type: ignore[arg-type]
+        "Tool 'double' execution failed: it returned a ToolResult whose message",
+    ),
 }
 
 
@@ -178,6 +191,9 @@ def test_resources_are_found_by_type() -> None:
     assert DatabaseConnection in resources
     assert int not in resources
     assert (resources.get(int), resources.get(int, 3), len(resources)) == (None, 3, 1)
+    assert resources[DatabaseConnection] is db
+    with pytest.raises(PromptValidationError, match="resources: there is no int, only DatabaseConnection; give one to"):
+        resources[int]
 
 
 def test_merging_prefers_the_other() -> None:
@@ -201,3 +217,54 @@ def test_a_context_gives_all_that_handlers_were_promised(make_context: MakeConte
     assert context.deadline is not None
     assert (context.filesystem, context.budget_tracker) == (files, tracker)
     assert make_context().filesystem is None
+
+
+# -- coroutines -------------------------------------------------------------------------------------------------------
+
+
+def coroutine_tool(act: Callable[[Params, ToolContext], ToolResult[Result]]) -> Tool[Params, Result]:
+    async def handle(params: Params, *, context: ToolContext) -> ToolResult[Result]:
+        context.session.dispatch(Seen(params.n))
+        await asyncio.sleep(0)
+        return act(params, context)
+
+    return Tool[Params, Result](name="double", description="Doubles.", handler=handle)
+
+
+def test_a_coroutine_is_awaited(context: ToolContext, session: Session) -> None:
+    result = call_tool(coroutine_tool(doubled), {"n": 2}, context=context, adapter="openai")
+    assert result == ToolResult("OK", Result(4))
+    assert (session[Seen].all(), session[Result].all()) == ((Seen(2),), (Result(4),))
+
+
+def test_a_coroutine_is_awaited_where_a_loop_runs_already(context: ToolContext) -> None:
+    """As in a notebook, whose cells run in a loop."""
+
+    async def cell() -> ToolResult[Result]:
+        return call_tool(coroutine_tool(doubled), {"n": 2}, context=context, adapter="openai")
+
+    assert asyncio.run(cell()) == ToolResult("OK", Result(4))
+
+
+@pytest.mark.parametrize(
+    ("act", "message"),
+    [*FAILURES.values(), (raising(asyncio.CancelledError()), "Tool 'double' execution failed: it was")],
+)
+def test_the_failure_of_a_coroutine_is_told_and_rolled_back(
+    act: Callable[[Params, ToolContext], ToolResult[Result]], message: str, context: ToolContext, session: Session
+) -> None:
+    result = call_tool(coroutine_tool(act), {"n": 2}, context=context, adapter="openai")
+    assert not result.success
+    assert result.message.startswith(message)
+    assert session[Seen].all() == ()
+
+
+def test_a_hook_may_be_a_coroutine_too(context: ToolContext) -> None:
+    async def hook(result: Result, context: ToolContext) -> ToolResult[Result]:
+        return ToolResult("received", result)
+
+    tool = ProviderTool[None, Result, None](
+        name="hosted", description="d", provider="openai", handle_provider_output=hook
+    )
+    result = receive_output(tool, {"doubled": 4}, context=context, adapter="openai")
+    assert result == ToolResult("received", Result(4))

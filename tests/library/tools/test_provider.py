@@ -68,6 +68,22 @@ def test_the_hook_comes_first_and_sees_the_typed_result(context: ToolContext) ->
     assert tool.receive(payload, context=context) == ToolResult(f"hook {id(context)}", Result("q", 2))
 
 
+def test_a_provider_may_tell_more_than_the_params_have_a_place_for(context: ToolContext) -> None:
+    told = {"id": "ws_1", "type": "web_search_call", "status": "completed", "action": {"type": "search"}, "query": "q"}
+    assert search(handler=handle).receive(told, context=context).value == Result("q")
+
+    def ignore(params: None, *, context: ToolContext) -> ToolResult[Result]:
+        return ToolResult("heard", None)
+
+    tool = ProviderTool[None, Result, None](name="search", description="d", provider="openai", handler=ignore)
+    assert tool.receive(told, context=context).message == "heard"
+
+
+def test_what_the_params_need_is_missed(context: ToolContext) -> None:
+    with pytest.raises(ToolValidationError, match="search: lacks query"):
+        search(handler=handle).receive({"id": "ws_1"}, context=context)
+
+
 def test_without_a_hook_the_handler_gets_the_params_and_the_same_context(context: ToolContext) -> None:
     result = search(handler=handle).receive({"query": "q"}, context=context)
     assert result == ToolResult(f"handler {id(context)}", Result("q"))

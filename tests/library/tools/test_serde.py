@@ -13,9 +13,12 @@ from typing import Annotated, Any, Literal
 from uuid import UUID
 
 import jsonschema
+import msgspec
+import pydantic
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from typing_extensions import Doc
 
 from belljar.errors import PromptValidationError, ToolValidationError
 from belljar.tools import dump, parse, schema
@@ -91,6 +94,11 @@ class Odd:
 @dataclass(frozen=True)
 class Worse:
     thing: re.Pattern[str]
+
+
+@dataclass(frozen=True)
+class Mute:
+    text: str = field(metadata={"description": 3})
 
 
 POINTS = st.builds(Point, x=st.integers(), y=st.floats(allow_nan=False, allow_infinity=False))
@@ -191,7 +199,17 @@ def test_no_parameters(nothing: object) -> None:
     [
         (Sequence[int], {"type": "array", "items": {"type": "integer"}}),
         (Mapping[str, int], {"type": "object", "additionalProperties": {"type": "integer"}}),
-        (Annotated[int, "words"], {"type": "integer"}),
+        (Annotated[int, "words"], {"type": "integer", "description": "words"}),
+        (Annotated[Annotated[int, "inner"], "outer"], {"type": "integer", "description": "outer"}),
+        (Annotated[int, 3, msgspec.Meta(ge=0, description=" words ")], {"type": "integer", "description": "words"}),
+        (Annotated[int, Doc("words"), msgspec.Meta(ge=0)], {"type": "integer", "description": "words"}),
+        (Annotated[int, pydantic.Field(description="words")], {"type": "integer", "description": "words"}),
+        (Annotated[int, "", 3, {"not": "hashable"}], {"type": "integer"}),
+        (list[Annotated[str, "an id"]], {"type": "array", "items": {"type": "string", "description": "an id"}}),
+        (
+            Annotated[int | None, "words"],
+            {"anyOf": [{"type": "integer"}, {"type": "null"}], "description": "words"},
+        ),
         (list, {"type": "array", "items": {}}),
         (tuple, {"type": "array", "items": {}}),
         (dict, {"type": "object", "additionalProperties": {}}),
@@ -209,8 +227,9 @@ def test_other_annotations(annotation: Any, wanted: dict[str, Any]) -> None:
         (Odd, "Odd.key: int cannot be a key"),
         (Worse, "Worse.thing: re.Pattern[str] has no form in JSON"),
         (complex, "complex has no form in JSON"),
+        (Mute, "Mute.text: 3 is no description; metadata's is a string"),
     ],
-    ids=["recursive", "key", "pattern", "complex"],
+    ids=["recursive", "key", "pattern", "complex", "description"],
 )
 def test_types_without_a_form_are_named(annotation: Any, message: str) -> None:
     with pytest.raises(PromptValidationError, match=re.escape(message)):
@@ -247,6 +266,7 @@ def test_an_annotation_that_cannot_be_read_is_named() -> None:
         (Literal[1, "a"], True, "the value: must be one of 1"),
         (tuple[int, str], [1], "the value: must be a list of 2, not [1]"),
         (Point | None, {"x": "a"}, 'x: must be an integer, not "a"'),
+        (Annotated[Point, "where"] | None, {"x": "a"}, 'x: must be an integer, not "a"'),
         (int | None, "a", 'the value: must be an integer, not "a"; or the value: must be null'),
         (datetime, "yesterday", "must be a date and time as in RFC 3339"),
     ],

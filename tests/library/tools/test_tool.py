@@ -137,6 +137,18 @@ def other_context(params: QueryParams, *, context: int) -> ToolResult[QueryResul
     raise NotImplementedError
 
 
+def yielding(params: QueryParams, *, context: ToolContext) -> ToolResult[QueryResult]:  # type: ignore[misc]
+    yield
+
+
+async def yielding_later(params: QueryParams, *, context: ToolContext) -> ToolResult[QueryResult]:  # type: ignore[misc]
+    yield
+
+
+async def other_result_later(params: QueryParams, *, context: ToolContext) -> QueryResult:
+    raise NotImplementedError
+
+
 def bare(params, *, context):  # type: ignore[no-untyped-def]
     raise NotImplementedError
 
@@ -157,6 +169,9 @@ def unreadable(params: Nowhere, *, context: ToolContext) -> ToolResult[QueryResu
         (other_result, "it returns belljar.tools.result.ToolResult["),
         (bare_result, "it returns QueryResult, and the tool's result is ToolResult[QueryResult]"),
         (other_context, "context is annotated int, not ToolContext"),
+        (yielding, "it yields, and a call has one result"),
+        (yielding_later, "it yields, and a call has one result"),
+        (other_result_later, "it returns QueryResult, and the tool's result is ToolResult[QueryResult]"),
         (bare, "params is annotated nothing"),
         (unreadable, "name 'Nowhere' is not defined"),
         (5, "has no signature"),
@@ -175,10 +190,14 @@ class Handler:
     def method(self, params: QueryParams, *, context: ToolContext) -> ToolResult[QueryResult]:
         return run_query(params, context=context)
 
+    async def coroutine(self, params: QueryParams, *, context: ToolContext) -> ToolResult[QueryResult]:
+        return run_query(params, context=context)
+
 
 def test_methods_and_objects_can_handle() -> None:
     query_tool(handler=Handler())
     query_tool(handler=Handler().method)
+    query_tool(handler=Handler().coroutine)
 
 
 def test_types_inside_a_function_can_be_handled() -> None:
@@ -213,6 +232,9 @@ def test_examples_are_of_the_tools_types() -> None:
         query_tool(examples=[ToolExample("all", 1, QueryResult([], 0))])
     with pytest.raises(PromptValidationError, match="example 'all': its output is no"):
         query_tool(examples=[ToolExample("all", QueryParams(""), QueryParams(""))])
+    for wrong in (example, [{"description": "all"}], "all", 3):
+        with pytest.raises(PromptValidationError, match=r"'run_query': examples: .+ is no list of ToolExample\("):
+            query_tool(examples=wrong)
 
 
 def test_arguments_from_json_or_an_object() -> None:

@@ -477,9 +477,24 @@ def test_tools_of_other_vendors_are_refused() -> None:
 # -- what the vendor runs ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("quirks", "version"), [(CURRENT, "20260120"), (OLD, "20250825")])
-def test_code_execution_of_the_vendors_own(quirks: Quirks, version: str) -> None:
-    body = encoded(tools=(HOSTED,), tool_choice=Choice(type="code_interpreter"), quirks=quirks)
+@pytest.mark.parametrize(
+    ("model", "quirks", "version"),
+    [
+        ("claude-sonnet-5-5", CURRENT, "20260521"),
+        ("claude-haiku-5-5", CURRENT, "20260521"),
+        ("claude-nova-7", CURRENT, "20260521"),
+        ("claude-opus-4-8", CURRENT, "20260120"),
+        ("claude-sonnet-4-6", CURRENT, "20260120"),
+        ("claude-sonnet-4-5-20250929", CURRENT, "20260120"),
+        ("claude-haiku-4-5", CURRENT, "20250825"),
+        ("claude-opus-4-1", CURRENT, "20250825"),
+        ("somebody-else", CURRENT, "20250825"),
+        ("claude-sonnet-5-5", OLD, "20250825"),
+    ],
+)
+def test_code_execution_of_the_vendors_own(model: str, quirks: Quirks, version: str) -> None:
+    """The newest that both the model and the server take."""
+    body = encoded(model=model, tools=(HOSTED,), tool_choice=Choice(type="code_interpreter"), quirks=quirks)
     assert body["tools"] == [{"type": f"code_execution_{version}", "name": "code_execution"}]
     assert body["tool_choice"] == {"type": "tool", "name": "code_execution"}
 

@@ -151,7 +151,7 @@ def test_a_recorded_run_of_the_providers_own_code_execution() -> None:
             code='sum=0; for n in $(seq 1 12); do sum=$((sum + n*n)); done; echo "Sum: $sum"',
             container_id="",
             outputs=(Logs(logs="Sum: 650\n"),),
-            belljar=CellEnd(exit="ok"),
+            belljar=CellEnd(exit="ok", exit_code=0, stdout="Sum: 650\n", stderr=""),
         ),
     )
     for end in (first, second):
@@ -383,12 +383,16 @@ def ran(**more: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("content", "outputs", "end"),
     [
-        (ran(), (), CellEnd(exit="ok")),
-        (ran(stdout="a", stderr="b"), (Logs(logs="a\nb"),), CellEnd(exit="ok")),
+        (ran(), (), CellEnd(exit="ok", exit_code=0, stdout="", stderr="")),
+        (
+            ran(stdout="a", stderr="b"),
+            (Logs(logs="a\nb"),),
+            CellEnd(exit="ok", exit_code=0, stdout="a", stderr="b"),
+        ),
         (
             ran(stderr="no", return_code=2),
             (Logs(logs="no"),),
-            CellEnd(exit="raised", text="It ended with the exit code 2."),
+            CellEnd(exit="raised", text="It ended with the exit code 2.", exit_code=2, stdout="", stderr="no"),
         ),
         (
             {"type": "bash_code_execution_tool_result_error", "error_code": "execution_time_exceeded"},
@@ -397,12 +401,13 @@ def ran(**more: Any) -> dict[str, Any]:
                 exit="timed_out",
                 reason="execution_time_exceeded",
                 text="The code ran for longer than the provider allows.",
+                exit_code=-1,
             ),
         ),
         (
             {"type": "bash_code_execution_tool_result_error", "error_code": "news"},
             (Logs(logs="news"),),
-            CellEnd(exit="killed", reason="news", text="news"),
+            CellEnd(exit="killed", reason="news", text="news", exit_code=-1),
         ),
     ],
 )

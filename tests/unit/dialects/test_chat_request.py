@@ -398,7 +398,7 @@ def names(found: dict[str, Any]) -> list[str]:
 
 
 def test_functions() -> None:
-    bare = {"name": "g", "parameters": {"type": "object", "properties": {}}}
+    bare = {"name": "g", "description": "", "parameters": {"type": "object", "properties": {}}}
     full = {"name": "f", "description": "does", "parameters": {"type": "object"}}
     assert body(tools=(F, G))["tools"] == [
         {"type": "function", "function": full},
@@ -450,6 +450,7 @@ NEEDED = AllowedTools(mode="required", tools=(Choice(type="custom", name="sh"),)
         (Choice(type="function", name="g"), "openai", ["f", "g", "code_interpreter", "sh"], one_of("g")),
         (Choice(type="function", name="g"), "lm_studio", ["g"], "required"),
         (Choice(type="function", name="g"), "ollama", ["g"], None),
+        (Choice(type="function", name="g"), "llama_cpp", ["g"], "required"),
         (Choice(type="code_interpreter"), "openai", ["f", "g", "code_interpreter", "sh"], one_of("code_interpreter")),
         (Choice(type="code_interpreter"), "lm_studio", ["code_interpreter"], "required"),
         (Choice(type="custom", name="sh"), "openai", ["f", "g", "code_interpreter", "sh"], one_of("sh")),

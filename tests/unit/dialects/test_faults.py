@@ -13,6 +13,7 @@ from belljar.errors import (
     ContextTooLong,
     Declined,
     Filtered,
+    Loading,
     ProviderError,
     QuotaExceeded,
     RateLimited,
@@ -47,7 +48,9 @@ def test_both_dialects_read_them_alike() -> None:
         (422, b'{"detail":[{"msg":"field required"}]}', Declined),
         (408, b"", Unreachable),
         (502, b"<html><body>Bad Gateway</body></html>", Unreachable),
-        (503, b'{"error":{"code":503,"message":"Loading model","type":"unavailable_error"}}', Unreachable),
+        (503, b'{"error":{"code":503,"message":"Loading model","type":"unavailable_error"}}', Loading),
+        (503, b'{"error":"Model acme/m is currently loading","estimated_time":20.0}', Loading),
+        (503, said("no model is free"), Unreachable),
         (504, b"timeout", Unreachable),
         (429, b"too many", RateLimited),
         (498, b"flex tier", RateLimited),
@@ -103,6 +106,55 @@ def test_a_conversation_that_does_not_fit_is_known_by_its_words(message: str) ->
         assert type(fault(400, {}, said(message, code, kind), "acme")) is ContextTooLong
     assert type(reported({"message": message}, "acme")) is ContextTooLong
     assert type(reported(message, "acme")) is ContextTooLong
+
+
+MMPROJ = "image input is not supported - hint: if this is unexpected, you may need to provide the mmproj"
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "blind"),
+    [
+        (500, MMPROJ, True),  # llama.cpp
+        (500, "audio input is not supported - hint: if this is unexpected, you may need to provide the mmproj", False),
+        (500, "Failed to parse tools: [json.exception.out_of_range.403] key 'description' not found", False),
+        (500, "[json.exception.type_error.302] type must be string, but is null", False),
+        (500, "this model is missing data required for image input", True),  # Ollama
+        (400, "registry.ollama.ai/library/gemma:2b does not support tools", False),
+        (500, "gemma:2b does not support tools", False),
+        (400, "At most 0 image(s) may be provided in one request.", True),  # vLLM
+        (500, "tiny is not a multimodal model", True),
+        (400, "Image input is not enabled for this model", True),  # Mistral
+        (400, "Model does not support images. Please use a model that does.", True),  # LM Studio
+        (500, "Vision add-on is not loaded, but images were provided for processing", True),
+        (404, "No endpoints found that support image input", True),  # OpenRouter
+        (404, "No endpoints found that support tool use. To learn more about provider routing, visit: x", False),
+        (400, "messages[0].content must be a string", False),  # Groq
+    ],
+)
+def test_what_a_model_cannot_take_is_the_callers_to_change(status: int, message: str, blind: bool) -> None:
+    for error in (
+        fault(status, {}, said(message, status, "server_error"), "acme"),
+        reported({"code": status, "message": message, "type": "server_error"}, "acme"),
+        reported({"message": message, "type": "api_error"}, "acme"),
+    ):
+        assert type(error) is Declined
+        assert error.status == 400
+        assert error.fault is None
+        assert ("one that sees them" in str(error)) is blind
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "error"),
+    [
+        (500, "failed to decode the image: out of memory", ProviderError),
+        (500, "CUDA error: an illegal memory access was encountered", ProviderError),
+        (401, "tools are not enabled for this key", BadKey),
+        (429, "Image input is not enabled in the free tier", RateLimited),
+        (503, "Vision is loading", Unreachable),
+    ],
+)
+def test_a_servers_own_trouble_is_not(status: int, message: str, error: type[ProviderError]) -> None:
+    assert type(fault(status, {}, said(message), "acme")) is error
 
 
 @pytest.mark.parametrize(

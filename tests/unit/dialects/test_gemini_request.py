@@ -539,7 +539,7 @@ def test_limits() -> None:
         (NEW, "medium", {"thinkingLevel": "MEDIUM"}),
         (NEW, "max", {"thinkingLevel": "HIGH"}),
         ("gemini-3-pro-preview", "minimal", {"thinkingLevel": "LOW"}),
-        ("gemini-3-pro-preview", "medium", {"thinkingLevel": "HIGH"}),
+        ("gemini-3-pro-preview", "medium", {"thinkingLevel": "LOW"}),
         ("gemini-3.8-flash", "none", {"thinkingLevel": "LOW"}),
         ("publishers/google/models/gemini-4-argon", "low", {"thinkingLevel": "LOW"}),
         ("gemini-9-unheard-of", "high", {"thinkingLevel": "HIGH"}),

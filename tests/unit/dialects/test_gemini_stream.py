@@ -151,7 +151,7 @@ def test_a_recorded_stream_of_code_that_gemini_ran() -> None:
                 code=code,
                 container_id="",
                 outputs=(Logs(logs="-428330955.97745\n"),),
-                belljar=CellEnd(exit="ok"),
+                belljar=CellEnd(exit="ok", exit_code=0),
             ),
         ),
     ]

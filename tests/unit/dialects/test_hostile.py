@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from belljar.dialects import anthropic, chat, gemini, openai, xai
+from belljar.dialects import anthropic, cells, chat, gemini, openai, xai
 from belljar.dialects.deltas import ModelRequest
+from belljar.dialects.openings import Names
 from belljar.dialects.quirks import TABLE
-from belljar.dialects.repair import fenced_call
+from belljar.dialects.repair import written_calls
 from belljar.errors import InvalidRequest
 from belljar.wire.codec import DEEPEST
 from belljar.wire.items import FunctionCall, InputFile, InputImage, InputText, Message
@@ -128,10 +129,37 @@ def test_an_address_without_an_end_is_read_once(dialect: str, url: str) -> None:
             assert refused.param or str(refused)  # noqa: PT017 - either is right
 
 
+BEGUN = '<tool_call>{"name": "code_interpreter", "arguments": '
+MANY = 300_000
+
+
 @pytest.mark.parametrize(
     "text",
-    ["{" + '"a":{' * 5_000, "<tool_call>a" + " " * 100_000 + "b", "<tool_call>" + "[" * 5_000],
-    ids=["deep", "spaces", "tagged"],
+    [
+        "{" + '"a":{' * MANY,
+        "<tool_call>a" + " " * MANY + "b",
+        "<tool_call>" + "[" * MANY,
+        "<tool_call>" * MANY,
+        BEGUN + "[" * MANY,
+        BEGUN + '{"a":' * MANY,
+        BEGUN + "{" + " " * MANY + "x",
+        BEGUN * (MANY // 50),
+        f"{BEGUN}{'</tool_call>' * MANY}",
+        f"{BEGUN}{' </tool_call>' * MANY}x",
+        "<function=python>" + "<parameter=code>" * (MANY // 10),
+        "<function=python>" + "<parameter=code></parameter>" * (MANY // 10),
+        "<|python_tag|>" + "(" * MANY,
+        "[python(code=" + "-" * MANY + "1)]",
+        "[python(code=" + "1+" * MANY + "1)]",
+        "```json\n" * MANY,
+        "```python\n" + "a." * MANY + "b\n```",
+        "```tool_code\n" + "print(" * MANY,
+        '{"tool_calls": [' * MANY,
+        '{"name": "python", "arguments": ' + "9" * MANY + "}",
+    ],
+    ids=range(20),
 )
 def test_what_a_model_writes_in_place_of_a_call(text: str) -> None:
-    assert fenced_call(text) is None
+    """In a time that grows with its length: with its square, these would take minutes."""
+    written = written_calls(text, Names(cells.ALIASES, {"f": None}))
+    assert written is None or written.calls

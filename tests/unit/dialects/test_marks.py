@@ -14,6 +14,18 @@ def test_what_openai_sealed_comes_back_with_the_id_that_it_had_there() -> None:
     assert give_back(Reasoning(id="rs_ours", encrypted_content=kept.encrypted_content)) == theirs
 
 
+def test_what_another_gateway_sealed_is_like_openais() -> None:
+    theirs = Reasoning(id="rs_theirs", encrypted_content="belljar:abc")
+    kept = keep(theirs)
+    assert kept.encrypted_content == "openai:rs_theirs:belljar:abc"
+    assert keep(kept) is kept
+    assert give_back(Reasoning(id="rs_ours", encrypted_content=kept.encrypted_content)) == theirs
+
+
+def test_what_this_gateway_sealed_goes_to_nobody() -> None:
+    assert give_back(Reasoning(id="rs_ours", encrypted_content="belljar:abc")) is None
+
+
 @pytest.mark.parametrize(
     "item",
     [

@@ -317,7 +317,7 @@ def test_every_option() -> None:
         "store": False,
         "instructions": "be kind",
         "parallel_tool_calls": False,
-        "max_output_tokens": 9,
+        "max_output_tokens": 16,
         "temperature": 0.0,
         "top_p": 0.5,
         "top_logprobs": 2,

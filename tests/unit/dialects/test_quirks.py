@@ -2,7 +2,7 @@
 
 import pytest
 
-from belljar.dialects.quirks import GENERIC, TABLE, for_model, guess
+from belljar.dialects.quirks import GENERIC, TABLE, for_model, guess, of_owners
 
 
 def test_every_kind_has_a_row() -> None:
@@ -59,6 +59,22 @@ def test_every_kind_has_a_row() -> None:
 )
 def test_guess(name: str, base_url: str, row: str) -> None:
     assert guess(name, base_url) is TABLE[row]
+
+
+@pytest.mark.parametrize(
+    ("owners", "row"),
+    [
+        (["llamacpp"], "llama_cpp"),
+        (["vllm", "vllm"], "vllm"),
+        (["organization_owner"], "lm_studio"),
+        (["library", "somebody"], "ollama"),
+        (["somebody"], None),
+        (["vllm", "library"], None),
+        ([], None),
+    ],
+)
+def test_whose_the_models_are_tells_the_server(owners: list[str], row: str | None) -> None:
+    assert of_owners(owners) == (None if row is None else TABLE[row])
 
 
 def test_generic_is_the_row_of_the_defaults() -> None:

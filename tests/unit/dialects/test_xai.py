@@ -7,6 +7,7 @@ import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import UNSET
 from tests.unit.dialects.conftest import RECORDINGS, chunks, cuts_of, joined, outline, play, stream
 
 from belljar.dialects.deltas import (
@@ -25,6 +26,7 @@ from belljar.dialects.openai import encode as encode_for_openai
 from belljar.dialects.quirks import GENERIC, TABLE
 from belljar.dialects.xai import LIST, PATH, XaiDecoder, decoder, encode, headers
 from belljar.wire.items import (
+    CellEnd,
     CodeInterpreterCall,
     FunctionCall,
     InputItem,
@@ -116,18 +118,31 @@ def record() -> str:
 
 @pytest.mark.parametrize("kind", ["code_interpreter_call", "code_execution_call"])
 @pytest.mark.parametrize(
-    ("more", "outputs"),
+    ("more", "outputs", "end"),
     [
-        ({}, None),
-        ({"outputs": []}, None),
-        ({"outputs": [{"type": "logs", "logs": "42"}, {"type": "new"}]}, (Logs(logs="42"),)),
-        ({"outputs": record()}, (Logs(logs="-428330955.97745\n"),)),
-        ({"output": {"stdout": "a", "stderr": "b", "error": "", "ret": 1}}, (Logs(logs="ab"),)),
-        ({"output": '{"stdout": ""}'}, ()),
-        ({"output": "plain"}, (Logs(logs="plain"),)),
+        ({}, None, UNSET),
+        ({"outputs": []}, None, UNSET),
+        ({"outputs": [{"type": "logs", "logs": "42"}, {"type": "new"}], "end": 5}, (Logs(logs="42"),), UNSET),
+        (
+            {"outputs": record()},
+            (Logs(logs="-428330955.97745\n"),),
+            CellEnd(exit="ok", stdout="-428330955.97745\n", stderr=""),
+        ),
+        (
+            {"output": {"stdout": "a", "stderr": "b", "error": "", "ret": 1}},
+            (Logs(logs="ab"),),
+            CellEnd(exit="ok", stdout="a", stderr="b"),
+        ),
+        (
+            {"output": {"stdout": "a", "stderr": "", "error": "no"}},
+            (Logs(logs="ano"),),
+            CellEnd(exit="raised", stdout="a", stderr=""),
+        ),
+        ({"output": '{"stdout": ""}'}, (), CellEnd(exit="ok", stdout="")),
+        ({"output": "plain"}, (Logs(logs="plain"),), CellEnd(exit="ok", stdout="plain")),
     ],
 )
-def test_cells_in_all_their_forms(kind: str, more: dict[str, Any], outputs: Any) -> None:
+def test_cells_in_all_their_forms(kind: str, more: dict[str, Any], outputs: Any, end: Any) -> None:
     item = {"type": kind, "id": "fc_1", "call_id": "", "name": "code_execution", "status": "completed"}
     payloads = [
         event("output_item.added", output_index=0, item={**item, "arguments": "", "status": "in_progress"}),
@@ -141,7 +156,12 @@ def test_cells_in_all_their_forms(kind: str, more: dict[str, Any], outputs: Any)
     assert found == [
         HostedCode(0, "fc_1", "", ""),
         HostedCode(0, "fc_1", "", "6*7"),
-        HostedEnd(0, CodeInterpreterCall(id="fc_1", status="completed", code="6*7", container_id="", outputs=outputs)),
+        HostedEnd(
+            0,
+            CodeInterpreterCall(
+                id="fc_1", status="completed", code="6*7", container_id="", outputs=outputs, belljar=end
+            ),
+        ),
         Finish("stop"),
     ]
 

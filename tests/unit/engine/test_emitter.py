@@ -25,6 +25,7 @@ KINDS = {
     for kind in get_args(get_args(ResponseStreamEvent)[0])
     for name in get_args(kind.model_fields["type"].annotation)
 }
+CODE_DONE = "response.code_interpreter_call_code.done"
 START = Response(id="resp_" + "0" * 48, created_at=1, status="in_progress", model="m")
 
 
@@ -203,18 +204,31 @@ def test_a_cut_answer_ends_with_its_open_item_incomplete(reason: Any) -> None:
     assert last["response"]["incomplete_details"]["reason"] in ("max_output_tokens", "content_filter")
 
 
-def test_a_failure_is_an_error_then_failed_and_numbers_go_on() -> None:
+def test_a_failure_closes_what_is_open_and_is_an_error_then_failed_and_numbers_go_on() -> None:
     one = emitter()
     before = one.begin() + one.say([deltas.Text("so f"), deltas.Text("ar")])
     events = one.fail(type="server_error", code="unreachable", message="gone")
-    assert names(events) == ["error", "response.failed"]
-    assert [event.sequence_number for event in before + events] == list(range(len(before) + 2))
-    assert json.loads(encode(events[0]))["error"] == {
+    closed = ["response.output_text.done", "response.content_part.done", "response.output_item.done"]
+    assert names(events) == [*closed, "error", "response.failed"]
+    assert [event.sequence_number for event in before + events] == list(range(len(before) + 5))
+    assert json.loads(encode(events[3]))["error"] == {
         "type": "server_error",
         "code": "unreachable",
         "message": "gone",
         "param": None,
     }
+
+
+def test_however_many_calls_a_model_makes_at_once_each_is_seen_to_its_end() -> None:
+    one = emitter()
+    events = one.begin() + one.say(call_of("ci"))
+    many = 2_000
+    assert one.say([delta for at in range(many) for delta in call_of(f"c{at}", 1, "f")]) == []
+    [cell] = one.cells
+    events += one.interpreting(cell)
+    events += one.ran(cell, "completed", (), CellEnd(exit="ok"))[0]
+    assert names(events).count("response.output_item.done") == 1 + many
+    check(events + one.complete(1))
 
 
 words = st.text(max_size=8)
@@ -269,10 +283,10 @@ def test_any_answer_is_a_stream_that_the_contract_allows(
             events += one.interpreting(cell)
             events += one.ran(cell, "completed", (), CellEnd(exit="ok"))[0]
         events += one.complete(5)
-    check(events, whole=end == "done")
+    check(events)
 
 
-def check(events: list[Event], *, whole: bool) -> None:
+def check(events: list[Event]) -> None:
     """What 1.6 of the contract and the strictest client ask of a stream."""
     wire = [json.loads(encode(event)) for event in events]
     assert [event["sequence_number"] for event in wire] == list(range(len(wire)))
@@ -289,7 +303,7 @@ def check(events: list[Event], *, whole: bool) -> None:
     for data in wire:
         kind = data["type"]
         if kind == "response.output_item.added":
-            assert data["output_index"] == len(added)
+            assert data["output_index"] == len(added) == len(done), "the one before it is done"
             added[data["output_index"]] = data["item"]
         elif kind == "response.output_item.done":
             item = added[data["output_index"]]
@@ -305,10 +319,11 @@ def check(events: list[Event], *, whole: bool) -> None:
             elif kind.endswith(".done") and "part" not in data:
                 text = next(data[name] for name in ("text", "refusal", "code", "arguments", "input") if name in data)
                 assert said.get(key, "") == text
-    if whole:
-        assert added.keys() == done.keys()
-        assert [done[index] for index in sorted(done)] == final["output"]
-    assert [item["id"] for item in final["output"]] == [added[index]["id"] for index in sorted(added)]
+    assert [done[index] for index in sorted(added)] == final["output"]
+    for index, item in done.items():
+        if item["type"] == "code_interpreter_call":
+            assert said.get(("response.code_interpreter_call_code", index, None), "") == item["code"]
+            assert [data["type"] for data in wire if data.get("output_index") == index].count(CODE_DONE) == 1
 
 
 def test_reasoning_that_goes_back_to_openai_has_the_id_it_had_there() -> None:
@@ -321,6 +336,14 @@ def test_reasoning_that_goes_back_to_openai_has_the_id_it_had_there() -> None:
     sent = give_back(kept)
     assert sent is not None
     assert (sent.id, sent.encrypted_content) == ("rs_theirs", "gAAA")
+
+
+@pytest.mark.parametrize(("live", "told"), [(True, "failed"), (False, "completed")])
+def test_a_cell_that_the_provider_could_not_run_has_failed(live: bool, told: str) -> None:
+    one = emitter(live=live)
+    item = CodeInterpreterCall(id="ci_x", status="failed", code="ls", container_id="", outputs=())
+    events = one.say([deltas.HostedEnd(0, item), deltas.Finish("stop")])
+    assert names(events)[-2:] == [f"response.code_interpreter_call.{told}", "response.output_item.done"]
 
 
 def test_a_cell_that_the_provider_ran_in_no_container_of_its_own_is_in_ours() -> None:

@@ -20,6 +20,7 @@ from belljar.dialects.deltas import (
     Finish,
     HostedCode,
     HostedEnd,
+    HostedFile,
     Housed,
     ModelRequest,
     Spent,
@@ -31,6 +32,7 @@ from belljar.errors import Declined, InvalidRequest, ProviderError, Unreachable
 from belljar.gateway.containers import Containers, Policy
 from belljar.gateway.engine.citations import Citations
 from belljar.gateway.engine.hosting import Hosting, There
+from belljar.gateway.engine.inlining import Inliner
 from belljar.gateway.store.base import ContainerRecord
 from belljar.gateway.store.opening import open_store
 from belljar.gateway.upstream.adapter import DIALECTS
@@ -40,7 +42,7 @@ from belljar.gateway.upstream.models import Route
 from belljar.gateway.upstream.transport import Transport
 from belljar.sandbox.base import SandboxSource
 from belljar.testing import FakeClock, LoopbackUpstream
-from belljar.wire.items import CodeInterpreterCall, ContainerFileCitation, Image, Message
+from belljar.wire.items import CellEnd, CodeInterpreterCall, ContainerFileCitation, Image, Message
 from belljar.wire.responses import Usage
 from belljar.wire.tools import AutoContainer, CodeInterpreterTool
 
@@ -90,7 +92,9 @@ class Bench:
             return self.container
 
         route = msgspec.structs.replace(self.route, upstream=upstream)
-        return Hosting(route, tool, self.containers, self.blobs, self.citations, hold, self.clock)
+        return Hosting(
+            route, tool, self.containers, self.blobs, self.citations, Inliner(self.blobs, wanted=True), hold, self.clock
+        )
 
     async def fresh(self) -> ContainerRecord:
         self.container = await self.containers.get(self.container.id, "me")
@@ -349,6 +353,25 @@ def test_a_container_without_code_is_none_of_ours(tmp_path: Path, server: Loopba
         assert (await bench.fresh()).hosted == b""
 
     run(tmp_path, server, test, "anthropic")
+
+
+def test_small_files_come_with_the_cell_where_that_was_asked_for(tmp_path: Path, server: LoopbackUpstream) -> None:
+    async def test(bench: Bench) -> None:
+        files = (
+            HostedFile(name="a.csv", type="text/csv", data=b"1,2"),
+            HostedFile(name="b.bin", type="application/octet-stream", data=bytes(300_000)),
+        )
+        item = CodeInterpreterCall(id="ci_1", status="completed", code="x", container_id="", outputs=())
+        bench.model.turns = [[HostedEnd(0, item, files), *DONE]]
+        [end, *_] = await said(bench.hosting())
+        assert isinstance(end, HostedEnd)
+        told = end.item.belljar
+        assert isinstance(told, CellEnd)
+        assert told.files == ("a.csv", "b.bin")
+        [inline] = told.inline_files
+        assert (inline.path, inline.file_id, inline.url) == ("a.csv", told.file_ids[0], "data:text/csv;base64,MSwy")
+
+    run(tmp_path, server, test, "gemini")
 
 
 def test_usage_passes(tmp_path: Path, server: LoopbackUpstream) -> None:

@@ -22,12 +22,15 @@ from .conftest import Driver
     ],
 )
 def test_packages_cannot_be_installed(start: Callable[..., Driver], line: str) -> None:
-    guest = start(packages=["numpy"], how_to_add="Ask for it.")
+    guest = start(packages=["numpy"])
     ran = guest.ok(("if True:\n" if line.startswith(" ") else "") + line + "\nx = 1")
     assert ran.stdout == (
         "Packages cannot be installed from inside the sandbox: it has no network access. "
-        "Already installed: numpy. Installed: numpy. Ask for it.\n"
+        "Already installed: numpy. Installed: numpy.\n"
     )
+    assert ran.done["limit"] == "packages"
+    assert guest.ok("1").done.get("limit", "") == ""
+    assert guest.ok("!pip install -U numpy").done.get("limit", "") == ""
 
 
 def test_commands_write_to_the_streams_in_order(guest: Driver) -> None:

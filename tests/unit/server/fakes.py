@@ -408,6 +408,9 @@ class FakeModels:
     async def list(self) -> list[Info]:
         return self.infos
 
+    async def look(self) -> Sequence[Info]:
+        return self.infos
+
 
 class FakeHealth:
     isolation = "full"

@@ -94,7 +94,7 @@ def test_uploaded_files_are_placed_by_id_in_every_way(gateway: Gateway) -> None:
     [
         (form(), FORM, "file"),
         (form(('name="file_id"', b"file-x")), FORM, "file_id"),
-        (form(('name="file_id"', b"x"), ('name="file"; filename="a"', b"x")), FORM, "file"),
+        (form(('name="file_id"', b"x"), ('name="file"; filename="a"', b"x")), FORM, "file_id"),
         (form(('name="other"', b"x"), ('name="file"; filename="a"', b"x")), FORM, "other"),
         (form(('name="extract"', b"perhaps"), ('name="file"; filename="a"', b"x")), FORM, "extract"),
         (b"{}", {}, "file_id"),

@@ -105,8 +105,9 @@ def test_it_is_told_the_limits(opened: Opened, tmp_path: Path) -> None:
     plain = opened(largest_upload=7, interpreter=False).ask("GET", "/belljar/page").json
     assert plain == {
         "isolation": "full", "interpreter": False, "packages": ["pandas"], "largest_upload": 7, "large_upload": 7,
-        "project": None,
+        "project": None, "remedies": plain["remedies"],
     }  # fmt: skip
+    assert plain["remedies"]["time"] == "Ask for it in smaller steps."
     told = opened(project=tmp_path).ask("GET", "/belljar/page").json
     assert (told["large_upload"], told["project"]) == (100 << 20, str(tmp_path))
 

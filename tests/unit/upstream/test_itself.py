@@ -7,7 +7,7 @@ import socket
 import pytest
 
 from belljar.config import Upstream
-from belljar.gateway.upstream.discovery import VENDORS
+from belljar.dialects.reach import REACH
 from belljar.gateway.upstream.endpoint import Endpoint
 from belljar.gateway.upstream.itself import HEADER, came_through, leads_back, marked, passed_on
 from belljar.listening import is_loopback
@@ -84,7 +84,7 @@ def test_a_mark_goes_with_every_request_beside_the_headers_there_are() -> None:
         ("https://API.OpenAI.com/v1", False),
         ("https://mine.openai.azure.com/openai/v1", False),
         ("https://europe-west4-aiplatform.googleapis.com/v1", False),
-        *[(vendor.base_url, False) for vendor in VENDORS],
+        *[(reach.base_url, False) for reach in REACH.values() if not reach.local],
         ("https://notopenai.com/v1", True),
         ("https://openai.com.example/v1", True),
         ("http://127.0.0.1:8787/v1", True),

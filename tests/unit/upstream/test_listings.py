@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from belljar.gateway.upstream.listings import Listed, read, sees
+from belljar.gateway.upstream.listings import Listed, Missing, judge, read, sees
+from belljar.testing import kinds
 
 
 @pytest.mark.parametrize(
@@ -15,6 +16,41 @@ from belljar.gateway.upstream.listings import Listed, read, sees
 )
 def test_what_is_no_list(body: bytes) -> None:
     assert read(body) is None
+
+
+def test_a_list_of_nothing_is_a_list() -> None:
+    assert read(b'{"object": "list", "data": []}') == {}
+    assert read(b'{"object": "list", "data": null}') == {}  # Ollama
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "why", "loading"),
+    [
+        (503, kinds.LOADING, "it is still loading its model", True),
+        (
+            503,
+            b'{"error": "Model m is currently loading", "estimated_time": 20}',
+            "it is still loading its model",
+            True,
+        ),
+        (503, b"<h1>Service Unavailable</h1>", "it answered 503", False),
+        (500, kinds.LOADING, "it answered 500", False),
+        (401, b"{}", "it wants a key (401)", False),
+        (200, b"<html>", "it answered 200 without a list", False),
+    ],
+)
+def test_why_there_is_none(status: int, body: bytes, why: str, loading: bool) -> None:
+    missing = judge(status, body)
+    assert isinstance(missing, Missing)
+    assert missing.why.startswith(why)
+    assert missing.loading is loading
+
+
+def test_whose_they_are() -> None:
+    assert read(b'{"data": [{"id": "a", "owned_by": "llamacpp"}, {"id": "b", "owned_by": 3}]}') == {
+        "a": Listed(owner="llamacpp"),
+        "b": Listed(),
+    }
 
 
 def test_names_and_what_is_told_of_them() -> None:

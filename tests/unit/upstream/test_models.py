@@ -29,7 +29,7 @@ async def models(*upstreams: Upstream, clock: FakeClock | None = None) -> AsyncI
 
 
 def asked_for_lists(server: LoopbackUpstream) -> int:
-    return sum(received.method == "GET" for received in server.requests)
+    return sum(received.path == "/v1/models" for received in server.requests)
 
 
 async def unknown(made: Models, name: str) -> InvalidRequest:
@@ -139,7 +139,7 @@ def test_an_unknown_name_is_answered_with_those_there_are() -> None:
             assert message.startswith("The requested model 'qwen-7c' does not exist. Did you mean 'qwen-7b'?")
             assert "Known models: belljar, qwen-7b, m0, " in message
             assert "and 10 more, which GET /v1/models lists." in message
-            assert f"No list from gone at http://127.0.0.1:{port} cannot be reached: connection refused" in message
+            assert f"No models from gone at http://127.0.0.1:{port} cannot be reached: connection refused" in message
             long = str(await unknown(made, "x" * 10_000))
             assert len(long) < 1000
             for wrong in ("", "/", "lab/", "gone", "LAB/a"):
@@ -253,7 +253,8 @@ def test_what_was_known_stays_when_the_server_goes() -> None:
             clock.advance(100)
             await unknown(made, "z")
             assert (await made.resolve("a")).upstream == "lab"
-            assert "No list from lab: it answered 404." in str(await unknown(made, "z"))
+            assert "No models from lab at http://127.0.0.1:" in (message := str(await unknown(made, "z")))
+            assert ": it answered 404." in message
 
     with LoopbackUpstream(models=["a"]) as server:
         asyncio.run(main())

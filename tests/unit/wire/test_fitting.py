@@ -86,7 +86,7 @@ RESPONSE: dict[str, Any] = {
     ],
     "tool_choice": {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "function", "name": "f"}]},
     "stream": True,
-    "stream_options": {"include_obfuscation": True},
+    "stream_options": {"include_obfuscation": False},
     "conversation": {"id": "conv_1"},
     "store": True,
     "background": False,

@@ -13,6 +13,7 @@ from openai.types.responses import input_token_count_params, response_compact_pa
 
 from belljar.errors import InvalidRequest
 from belljar.wire import reading
+from belljar.wire.extras import RequestExtras
 from belljar.wire.items import InputText, Message
 from belljar.wire.requests import CompactRequest, CreateContainer, CreateResponse, ExpiresAfter, StreamOptions
 from belljar.wire.responses import Reasoner, TextConfig, TextFormat
@@ -119,6 +120,16 @@ def test_everything() -> None:
             "service_tier": "flex",
             "safety_identifier": "s" * 128,
             "user": "u",
+            "stop": "END",
+            "seed": 7,
+            "presence_penalty": 1,
+            "frequency_penalty": -1,
+            "logit_bias": {"5": 10},
+            "top_k": 40,
+            "min_p": 0.1,
+            "repetition_penalty": 1.1,
+            "chat_template_kwargs": {"enable_thinking": False},
+            "belljar": {"executor": "provider"},
             "client_metadata": {"x": 1},
             "access_programs": {},
             "image": {},
@@ -159,6 +170,16 @@ def test_everything() -> None:
         "service_tier": "flex",
         "safety_identifier": "s" * 128,
         "user": "u",
+        "stop": "END",
+        "seed": 7,
+        "presence_penalty": 1.0,
+        "frequency_penalty": -1.0,
+        "logit_bias": {"5": 10.0},
+        "top_k": 40,
+        "min_p": 0.1,
+        "repetition_penalty": 1.1,
+        "chat_template_kwargs": {"enable_thinking": False},
+        "belljar": RequestExtras(executor="provider"),
     }
     assert [one.compact_threshold for one in read.context_management] == [1000]
 
@@ -284,7 +305,7 @@ def test_real_requests(request_: dict[str, Any], response: dict[str, Any]) -> No
             {"max_output_tokens": 0},
             "max_output_tokens",
             "integer_below_min_value",
-            "Invalid 'max_output_tokens': integer below minimum value. Expected a value >= 1, but got 0 instead.",
+            "Invalid 'max_output_tokens': integer below minimum value. Expected a value >= 16, but got 0 instead.",
         ),
         (
             {"max_output_tokens": True},

@@ -49,7 +49,7 @@ ITEMS: tuple[InputItem, ...] = (
         role="user",
         content=(
             InputText(text="see"),
-            InputImage(image_url="data:image/png;base64,AAAA", detail="low"),
+            InputImage(image_url="data:image/png;base64,iVBORw0KGgo=", detail="low"),
             InputImage(file_id="file-1", detail=None),
             InputFile(file_data="data:text/csv;base64,AAAA", filename="a.csv"),
             InputFile(file_id="file-1"),

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from belljar.adapters.base import ProviderAdapter
+from belljar.adapters.base import MAX_TURNS, ProviderAdapter
+from belljar.adapters.checks import check_kind
 from belljar.adapters.claude_agent_sdk import requests
 from belljar.adapters.claude_agent_sdk.conversation import ClaudeConversation
 from belljar.adapters.claude_agent_sdk.settings import ClaudeAgentSDKClientConfig, ClaudeAgentSDKModelConfig
-from belljar.adapters.sdk import friendly_stream, options
+from belljar.adapters.sdk import blocking_twin, check_clients, friendly_stream, options
 from belljar.adapters.steps import Ask, Heard
 from belljar.prompt.prompt import Prompt, RenderedPrompt
 from belljar.prompt.structured import text_format
+from belljar.providers import access
 from belljar.providers.access import VENDORS
-from belljar.providers.anthropic_client import handle_anthropic_error
+from belljar.providers.anthropic_client import LONGEST_WHOLE, handle_anthropic_error
 from belljar.providers.failures import friendly, friendly_items
 from belljar.runtime import Deadline, SessionProtocol, ThrottlePolicy
 from belljar.tools.choices import ToolChoice
@@ -39,24 +42,37 @@ class ClaudeAgentSDKAdapter(ProviderAdapter):
         tool_choice: ToolChoice = "auto",
         throttle: ThrottlePolicy | None = None,
         async_client: AsyncAnthropic | None = None,
+        max_turns: int = MAX_TURNS,
     ) -> None:
-        """With `code_execution` Anthropic runs the code that Claude writes, in a sandbox of its own."""
-        super().__init__(tool_choice=tool_choice, throttle=throttle)
+        """With `code_execution` Anthropic runs the code that Claude writes, in a sandbox of its own.
+
+        `evaluate_async` asks by `async_client`, and without one by the client in a thread; `evaluate` without a client
+        by one that is made of `async_client`.
+        """
+        super().__init__(model=model, tool_choice=tool_choice, throttle=throttle, max_turns=max_turns)
+        check_kind("ClaudeAgentSDKAdapter.model_config", model_config, ClaudeAgentSDKModelConfig)
+        check_kind("ClaudeAgentSDKAdapter.client_config", client_config, ClaudeAgentSDKClientConfig)
+        check_clients("ClaudeAgentSDKAdapter", client, async_client, "Anthropic", "AsyncAnthropic")
         if client is not None and client_config is not None:
             raise ValueError("ClaudeAgentSDKAdapter: client and client_config exclude each other; pass one of them")
-        self.model = model
         self.model_config = model_config or ClaudeAgentSDKModelConfig()
         self.code_execution = code_execution
         self._client = client
-        self._client_config = client_config or ClaudeAgentSDKClientConfig()
+        self._client_config = client_config
         self._async_client = async_client
+        self._lock = Lock()
 
     @property
     def client(self) -> Anthropic:
         """Made when it is first needed."""
-        if self._client is None:
-            self._client = self._client_config.client()
-        return self._client
+        with self._lock:
+            if self._client is None:
+                if self._async_client is not None and self._client_config is None:
+                    kind = access.sdk("anthropic").Anthropic
+                    self._client = blocking_twin(self._async_client, kind, "ClaudeAgentSDKAdapter.client")
+                else:
+                    self._client = (self._client_config or ClaudeAgentSDKClientConfig()).client()
+            return self._client
 
     def _converse(
         self,
@@ -68,7 +84,7 @@ class ClaudeAgentSDKAdapter(ProviderAdapter):
         return ClaudeConversation(
             model=self.model,
             config=self.model_config,
-            hosted=[requests.code_execution()] if self.code_execution else [],
+            hosted=[requests.code_execution(self.model)] if self.code_execution else [],
             choice=self._choice(prompt),
             rendered=rendered,
             format=text_format(rendered, prompt.name or f"{prompt.ns}-{prompt.key}"),
@@ -76,7 +92,7 @@ class ClaudeAgentSDKAdapter(ProviderAdapter):
 
     def _ask(self, ask: Ask) -> Heard:
         messages = self.client.with_options(**options(self.client.timeout, ask.deadline)).messages
-        if ask.on_text is None:
+        if ask.on_text is None and ask.body["max_tokens"] <= LONGEST_WHOLE:
             with friendly(handle_anthropic_error):
                 message = messages.create(**ask.body)
                 return _heard(message, message._request_id)
@@ -94,7 +110,7 @@ class ClaudeAgentSDKAdapter(ProviderAdapter):
         if self._async_client is None:
             return await asyncio.to_thread(self._ask, ask)
         messages = self._async_client.with_options(**options(self._async_client.timeout, ask.deadline)).messages
-        if ask.on_text is None:
+        if ask.on_text is None and ask.body["max_tokens"] <= LONGEST_WHOLE:
             with friendly(handle_anthropic_error):
                 message = await messages.create(**ask.body)
                 return _heard(message, message._request_id)

@@ -49,11 +49,12 @@ class ClaudeConversation:
             "messages": list(self._messages),
             **self._form,
         }
-        choice = requests.wire_choice(self._choice)
+        choice = requests.wire_choice(self._choice) if self._tools else None
         if self._tools:
             body["tools"] = self._tools
             if choice is not None:
                 body["tool_choice"] = choice
+        requests.add_settings(body, self._config)
         if self._container is not None:
             body["container"] = self._container
         return body

@@ -7,24 +7,27 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+from belljar.adapters.claude_agent_sdk.settings import ClaudeAgentSDKModelConfig
 from belljar.adapters.steps import Body
-from belljar.adapters.turns import Call, Hosted, described
+from belljar.adapters.turns import Call, Hosted
 from belljar.dialects.anthropic_families import family
-from belljar.providers.anthropic_client import CODE_EXECUTION
+from belljar.providers import anthropic_client
 from belljar.providers.tool_converters import build_anthropic_tool_results, convert_tools_for_anthropic
 from belljar.tools import CodeInterpreterOutput, ProviderTool, Tool, ToolContext, ToolResult
 from belljar.tools.choices import Chosen
+from belljar.wire.responses import Reasoner
 
 _WORDS = MappingProxyType({"auto": "auto", "none": "none", "required": "any"})
 
 
-def code_execution() -> Hosted:
+def code_execution(model: str) -> Hosted:
     """Anthropic's own code interpreter, whose calls are told as those of OpenAI's are."""
+    wire = anthropic_client.code_execution(model)
     return ProviderTool[None, CodeInterpreterOutput, Mapping[str, Any]](
-        name=CODE_EXECUTION["name"],
+        name=wire["name"],
         description="Runs code that the model writes, in a sandbox of Anthropic's.",
         provider="anthropic",
-        config=CODE_EXECUTION,
+        config=wire,
         handle_provider_output=_told,
     )
 
@@ -36,7 +39,7 @@ def _told(result: CodeInterpreterOutput, context: ToolContext) -> ToolResult[Cod
 def wire_tools(tools: Iterable[Tool[Any, Any]], hosted: Iterable[Hosted]) -> list[Body]:
     return [
         *({"name": tool.name, **tool.wire()} for tool in hosted),
-        *convert_tools_for_anthropic(map(described, tools)),
+        *convert_tools_for_anthropic(tool.definition for tool in tools),
     ]
 
 
@@ -59,6 +62,18 @@ def form(model: str, format: Body | None) -> tuple[str, Body]:
         return "", {"output_config": {"format": {"type": "json_schema", "schema": schema}}}
     words = "Answer with one JSON value and nothing else: no words around it, no code fence. It fits this JSON schema:"
     return f"\n\n{words}\n\n{json.dumps(schema, ensure_ascii=False)}", {}
+
+
+def add_settings(body: Body, config: ClaudeAgentSDKModelConfig) -> None:
+    """How Claude is asked, as the model takes it. It cannot think where a tool is forced."""
+    kind, wanted = family(body["model"]), Reasoner(effort=config.reasoning_effort)
+    if effort := kind.effort(wanted):
+        body["output_config"] = {**body.get("output_config", {}), "effort": effort}
+    is_forced = body.get("tool_choice", {}).get("type") in ("any", "tool")
+    if not is_forced and (thinking := kind.thinking(wanted)):
+        body["thinking"] = thinking
+    if config.safety_identifier is not None:
+        body["metadata"] = {"user_id": config.safety_identifier}
 
 
 def _closed(schema: Any) -> bool:

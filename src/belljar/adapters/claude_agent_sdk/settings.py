@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from belljar.adapters.checks import check_choice, check_text, check_whole
 from belljar.config import ApiSettings
+from belljar.models import EFFORTS, Effort
 from belljar.prompt.frozen import FrozenDataclass
 from belljar.providers import AnthropicError, access
 
@@ -16,6 +18,16 @@ if TYPE_CHECKING:
 class ClaudeAgentSDKModelConfig:
     max_tokens: int = 8192
     """Of one answer."""
+    reasoning_effort: Effort | None = None
+    """How long Claude may think; what the model has nearest to it is sent, and nothing to one that takes none."""
+    safety_identifier: str | None = None
+    """Who of your users asks, as a hash: `metadata.user_id` on the wire."""
+
+    def __post_init__(self) -> None:
+        check_whole("ClaudeAgentSDKModelConfig.max_tokens", self.max_tokens)
+        check_choice("ClaudeAgentSDKModelConfig.reasoning_effort", self.reasoning_effort, EFFORTS)
+        if self.safety_identifier is not None:
+            check_text("ClaudeAgentSDKModelConfig.safety_identifier", self.safety_identifier)
 
 
 @FrozenDataclass(kw_only=True)
@@ -31,7 +43,7 @@ class ClaudeAgentSDKClientConfig:
         key = self.api_key or access.key_for("anthropic", settings)
         if key is None:
             raise AnthropicError.of("AUTH_ERROR", "no key is set")
-        address = (self.base_url or access.address_for("anthropic", settings)).removesuffix("/v1")
+        address = access.unversioned(self.base_url or access.address_for("anthropic", settings))
         more = {} if self.timeout is None else {"timeout": self.timeout}
         made: Anthropic = access.sdk("anthropic").Anthropic(api_key=key, base_url=address, **more)
         return made

@@ -10,16 +10,24 @@ from belljar.adapters.mounted import MountedSection, Roots, WorkspaceProgress
 from belljar.filesystem import HostFilesystem, HostMount
 from belljar.filesystem.base import walk
 from belljar.filesystem.export import Take
-from belljar.filesystem.paths import Segments
+from belljar.filesystem.paths import WORKSPACE, Segments
 from belljar.filesystem.rooted import Root
+from belljar.prompt import vfs
 from belljar.runtime import SessionProtocol
 
 _PIECE = 1 << 20
 
 
 class ClaudeAgentWorkspaceSection(MountedSection):
-    """Host files in `temp_dir`; takes what OpenAIContainerWorkspaceSection takes, but for the container."""
+    """Host files in `temp_dir`, and tools for the model to read and change them; takes what
+    OpenAIContainerWorkspaceSection takes, but for the container.
 
+    The tools and `filesystem` take paths from the workspace's root, `project/main.py`, which is how the model is told
+    of files; `/mnt/data/project/main.py`, as in a container; and those that begin with `temp_dir`. Without `file_tools`
+    the model is told `temp_dir`, for tools of the caller's own.
+    """
+
+    provider = "anthropic"
     _works_in_temp_dir = True
 
     def __init__(
@@ -33,6 +41,7 @@ class ClaudeAgentWorkspaceSection(MountedSection):
         sync_to: os.PathLike[str] | str | None = None,
         sync_overwrite: bool = False,
         on_progress: Callable[[WorkspaceProgress], object] | None = None,
+        file_tools: bool = True,
     ) -> None:
         super().__init__(
             title="Workspace",
@@ -45,7 +54,9 @@ class ClaudeAgentWorkspaceSection(MountedSection):
             sync_overwrite=sync_overwrite,
             on_progress=on_progress,
             accepts_overrides=accepts_overrides,
+            tools=vfs.file_tools(lambda: self.filesystem) if file_tools else (),
         )
+        self._file_tools = file_tools
         self._mounted: dict[Segments, tuple[int, int]] = {}
 
     @property
@@ -53,9 +64,11 @@ class ClaudeAgentWorkspaceSection(MountedSection):
         with self._lock:
             if self._cleaned:
                 raise self._over()
-            return HostFilesystem(self.temp_dir)
+            return HostFilesystem(self.temp_dir, known_as=WORKSPACE)
 
     def _place(self) -> str:
+        if self._file_tools:
+            return f"These are files of the host, which {vfs.how_to_use_files()}"
         return f"These files of the host are in `{self.temp_dir}` and may be changed there."
 
     def _copied(self) -> Path:

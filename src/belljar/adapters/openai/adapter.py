@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from dataclasses import replace
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from belljar.adapters.base import ProviderAdapter
+from belljar.adapters.base import MAX_TURNS, ProviderAdapter
+from belljar.adapters.checks import check_kind
 from belljar.adapters.mounted import Roots
 from belljar.adapters.openai.compaction import CompactionManager
 from belljar.adapters.openai.config import CompactionConfig, OpenAIHostedToolsConfig
 from belljar.adapters.openai.conversation import OpenAIConversation
+from belljar.adapters.openai.requests import heeds_verbosity, held_to_form
 from belljar.adapters.openai.settings import OpenAIClientConfig, OpenAIModelConfig
-from belljar.adapters.sdk import friendly_stream, options
+from belljar.adapters.sdk import blocking_twin, check_clients, friendly_stream, options
 from belljar.adapters.steps import Ask, Body, Heard
 from belljar.dialects import faults
 from belljar.errors import Garbled
+from belljar.models import nearest_effort
 from belljar.prompt.prompt import Prompt, RenderedPrompt
 from belljar.prompt.structured import text_format
-from belljar.providers import OpenAIError, handle_openai_error
+from belljar.providers import OpenAIError, access, handle_openai_error
 from belljar.providers.failures import friendly, friendly_items
 from belljar.runtime import Deadline, SessionProtocol, ThrottlePolicy
 from belljar.tools.choices import ToolChoice
@@ -28,6 +33,7 @@ from belljar.tools.choices import ToolChoice
 if TYPE_CHECKING:
     from openai import AsyncOpenAI, OpenAI
 
+_log = logging.getLogger(__name__)
 _TEXT = ("response.output_text.delta", "response.refusal.delta")
 _ENDS = ("response.completed", "response.incomplete", "response.failed")
 
@@ -57,30 +63,45 @@ class OpenAIAdapter(ProviderAdapter):
         throttle: ThrottlePolicy | None = None,
         async_client: AsyncOpenAI | None = None,
         allowed_host_roots: Roots = (),
+        max_turns: int = MAX_TURNS,
     ) -> None:
-        """`client` and `client_config` exclude each other; without both, the SDK looks into the environment.
+        """`client` and `client_config` exclude each other; without both, and without `async_client`, the environment
+        and the settings tell how OpenAI is reached.
 
-        `evaluate_async` asks by `async_client`, and without one by the client in a thread. `allowed_host_roots` is
+        `evaluate_async` asks by `async_client`, and without one by the client in a thread. Containers and compaction
+        go by a blocking client always: without one, by one that is made of `async_client`. `allowed_host_roots` is
         where the `host_mounts` of a code interpreter may come from; without any, each is its own root.
         """
-        super().__init__(tool_choice=tool_choice, throttle=throttle)
+        super().__init__(model=model, tool_choice=tool_choice, throttle=throttle, max_turns=max_turns)
+        check_kind("OpenAIAdapter.model_config", model_config, OpenAIModelConfig)
+        check_kind("OpenAIAdapter.client_config", client_config, OpenAIClientConfig)
+        check_kind("OpenAIAdapter.hosted_tools", hosted_tools, OpenAIHostedToolsConfig)
+        check_kind("OpenAIAdapter.compaction", compaction, CompactionConfig)
+        check_clients("OpenAIAdapter", client, async_client, "OpenAI", "AsyncOpenAI")
         if client is not None and client_config is not None:
             raise ValueError("OpenAIAdapter: client and client_config exclude each other; pass one of them")
-        self.model = model
         self.hosted_tools = hosted_tools
         self.compaction = compaction
         self.model_config = _retained(model_config or OpenAIModelConfig(), compaction)
         self._client = client
-        self._client_config = client_config or OpenAIClientConfig()
+        self._client_config = client_config
         self._async_client = async_client
         self._roots = allowed_host_roots
+        self._lock = Lock()
+        _warn_of_settings(model, self.model_config)
 
     @property
     def client(self) -> OpenAI:
         """Made when it is first needed."""
-        if self._client is None:
-            self._client = self._client_config.client()
-        return self._client
+        with self._lock:
+            if self._client is None:
+                if self._async_client is not None and self._client_config is None:
+                    kind = access.sdk("openai").OpenAI
+                    where = "OpenAIAdapter.client"
+                    self._client = blocking_twin(self._async_client, kind, where, "organization", "project")
+                else:
+                    self._client = (self._client_config or OpenAIClientConfig()).client()
+            return self._client
 
     def _converse(
         self,
@@ -94,14 +115,14 @@ class OpenAIAdapter(ProviderAdapter):
             once = self.client.with_options(max_retries=0)
             compaction = CompactionManager(once, self.compaction, session, model=self.model)
         return OpenAIConversation(
-            client=self.client,
+            client=lambda: self.client,
             model=self.model,
             config=self.model_config,
             hosted=self.hosted_tools,
             compaction=compaction,
             choice=self._choice(prompt),
             rendered=rendered,
-            format=text_format(rendered, prompt.name or f"{prompt.ns}-{prompt.key}"),
+            format=held_to_form(text_format(rendered, prompt.name or f"{prompt.ns}-{prompt.key}")),
             allowed_host_roots=self._roots,
             deadline=deadline,
         )
@@ -163,6 +184,17 @@ def _heard(payload: Body | None, request_id: str | None) -> Heard:
         told = payload.get("error") or "the response failed without a word"
         raise handle_openai_error(faults.reported(told, OpenAIError.vendor))
     return Heard(payload, request_id)
+
+
+def _warn_of_settings(model: str, config: OpenAIModelConfig) -> None:
+    effort = config.reasoning_effort
+    nearest = None if effort is None else nearest_effort(model, effort)
+    if effort is not None and nearest is None:
+        _log.warning("%s takes no reasoning effort: it is left out", model)
+    elif effort != nearest:
+        _log.warning("%s takes no reasoning effort %s: it is asked for %s", model, effort, nearest)
+    if config.verbosity is not None and not heeds_verbosity(model):
+        _log.warning("%s takes no verbosity: it is left out", model)
 
 
 def _retained(config: OpenAIModelConfig, compaction: CompactionConfig | None) -> OpenAIModelConfig:

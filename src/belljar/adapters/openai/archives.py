@@ -12,10 +12,12 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, Protocol
 
-from belljar.filesystem.mounts import HostFile
+from belljar.filesystem.mounts import Found
 from belljar.filesystem.opening import Opener
 from belljar.filesystem.paths import Segments, segments_of, spelled
 
+MARKER = ".belljar-directory"
+"""A file that makes its directory exist while there is nothing else in it."""
 _PIECE = 512 << 10
 _OWNERLESS = b"0000644\0" + 2 * b"0000000\0"
 _TIMELESS = b"%011o\0" % 0
@@ -74,7 +76,7 @@ class Tarball(Archive):
 
 
 class Tree(Archive):
-    """The plain files beneath a directory of this host."""
+    """The plain files beneath a directory of this host, and the directories that nothing is in."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -84,13 +86,16 @@ class Tree(Archive):
         pending: list[tuple[Segments, str]] = [((), str(self._root))]
         while pending:
             here, directory = pending.pop()
-            with os.scandir(directory) as entries:
-                for entry in sorted(entries, key=lambda entry: entry.name):
-                    segments = (*here, entry.name)
-                    if entry.is_dir(follow_symlinks=False):
-                        pending.append((segments, entry.path))
-                    elif entry.is_file(follow_symlinks=False):
-                        found.append(Member(segments, entry.stat().st_size, partial(_opened, entry.path)))
+            with os.scandir(directory) as scanned:
+                entries = sorted(scanned, key=lambda entry: entry.name)
+            if here and not entries:
+                found.append(_empty(here))
+            for entry in entries:
+                segments = (*here, entry.name)
+                if entry.is_dir(follow_symlinks=False):
+                    pending.append((segments, entry.path))
+                elif entry.is_file(follow_symlinks=False):
+                    found.append(Member(segments, entry.stat().st_size, partial(_opened, entry.path)))
         return found
 
     def packed(self) -> TarStream:
@@ -98,17 +103,22 @@ class Tree(Archive):
 
 
 class HostFiles(Archive):
-    """Files of this host that mounts bring in, packed from where they lie."""
+    """Files of this host that mounts bring in, packed from where they lie, and directories that nothing is in."""
 
-    def __init__(self, files: Sequence[HostFile]) -> None:
+    def __init__(self, found: Found) -> None:
         opener = Opener()
-        self._members = [Member(file.target, file.size, partial(opener.open, file.path)) for file in files]
+        self._members = [Member(file.target, file.size, partial(opener.open, file.path)) for file in found.files]
+        self._members += map(_empty, found.directories)
 
     def members(self) -> Sequence[Member]:
         return self._members
 
     def packed(self) -> TarStream:
         return TarStream(self._members)
+
+
+def _empty(directory: Segments) -> Member:
+    return Member((*directory, MARKER), 0, io.BytesIO)
 
 
 def _opened(path: str) -> BinaryIO:

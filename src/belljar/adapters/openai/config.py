@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
-from belljar.errors import InvalidContainer, InvalidRequest
+from belljar.adapters.checks import fault
+from belljar.errors import InvalidContainer
 from belljar.prompt.frozen import FrozenDataclass
 from belljar.wire.tools import Tier
 
@@ -21,10 +22,10 @@ class FileSearchConfig:
     def __post_init__(self) -> None:
         given: object = self.vector_store_ids
         if not isinstance(given, list | tuple) or not all(isinstance(one, str) and one for one in given):
-            raise _fault("FileSearchConfig.vector_store_ids", given, "use a tuple of ids, such as ('vs_1',)")
+            raise fault("FileSearchConfig.vector_store_ids", given, "use a tuple of ids, such as ('vs_1',)")
         object.__setattr__(self, "vector_store_ids", tuple(given))
         if not _whole(self.max_results) or not 1 <= self.max_results <= 50:
-            raise _fault("FileSearchConfig.max_results", self.max_results, "use a number from 1 to 50")
+            raise fault("FileSearchConfig.max_results", self.max_results, "use a number from 1 to 50")
 
 
 @FrozenDataclass()
@@ -39,9 +40,9 @@ class OpenAIHostedToolsConfig:
     def __post_init__(self) -> None:
         for name in ("code_interpreter", "web_search"):
             if not isinstance(getattr(self, name), bool):
-                raise _fault(f"OpenAIHostedToolsConfig.{name}", getattr(self, name), "use True or False")
+                raise fault(f"OpenAIHostedToolsConfig.{name}", getattr(self, name), "use True or False")
         if not isinstance(self.file_search, FileSearchConfig | None):
-            raise _fault("OpenAIHostedToolsConfig.file_search", self.file_search, "use a FileSearchConfig or None")
+            raise fault("OpenAIHostedToolsConfig.file_search", self.file_search, "use a FileSearchConfig or None")
 
 
 @FrozenDataclass()
@@ -72,14 +73,10 @@ class CompactionConfig:
     def __post_init__(self) -> None:
         for name in ("enabled", "zdr_mode"):
             if not isinstance(getattr(self, name), bool):
-                raise _fault(f"CompactionConfig.{name}", getattr(self, name), "use True or False")
+                raise fault(f"CompactionConfig.{name}", getattr(self, name), "use True or False")
         if not _whole(self.threshold_tokens) or self.threshold_tokens < 1:
-            raise _fault("CompactionConfig.threshold_tokens", self.threshold_tokens, "use a number of tokens above 0")
+            raise fault("CompactionConfig.threshold_tokens", self.threshold_tokens, "use a number of tokens above 0")
 
 
 def _whole(given: object) -> bool:
     return isinstance(given, int) and not isinstance(given, bool)
-
-
-def _fault(where: str, given: object, remedy: str) -> InvalidRequest:
-    return InvalidRequest(f"{where}: {given!r} cannot be used; {remedy}", param=where.partition(".")[2])

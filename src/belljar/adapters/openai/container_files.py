@@ -16,12 +16,12 @@ from io import SEEK_END
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 from belljar.adapters.openai.archives import Archive, Member, Packed, packed_one
-from belljar.filesystem.paths import Segments, segments_of, spelled
+from belljar.filesystem.paths import WORKSPACE, Segments, segments_of, spelled
 
 if TYPE_CHECKING:
     from openai import OpenAI
 
-ROOT = "/mnt/data"
+ROOT = WORKSPACE
 _PAGE = 100
 _AT_ONCE = 8
 _PIECE = 1 << 20

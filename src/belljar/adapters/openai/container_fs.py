@@ -17,15 +17,16 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from belljar.adapters.openai.archives import Archive, Tarball, Tree
+from belljar.adapters.openai.archives import MARKER, Archive, Tarball, Tree
 from belljar.adapters.openai.config import ContainerConfig
 from belljar.adapters.openai.container import NAME, ContainerManager, Filling
 from belljar.adapters.openai.container_files import ROOT, ContainerFiles, Kept, Progress, each
-from belljar.adapters.openai.listing import MARKER, Listing
-from belljar.errors import WorkspaceBudgetExceededError
+from belljar.adapters.openai.listing import Listing
+from belljar.errors import WorkspaceBudgetExceededError, WorkspaceError
 from belljar.filesystem import FileEntry, FileStat, Filesystem, GrepMatch
 from belljar.filesystem.export import OVERWRITE, Export, Take, may_leave
-from belljar.filesystem.paths import Segments, segments_of, spelled
+from belljar.filesystem.file_types import unsupported_type
+from belljar.filesystem.paths import Segments, spelled
 from belljar.filesystem.rooted import Root
 from belljar.runtime import Deadline
 
@@ -104,11 +105,11 @@ class ContainerFilesystem(Filesystem):
         return self._read_only
 
     def read(self, path: str) -> bytes:
-        segments = segments_of(path)
+        segments = self.locate(path)
         return self._manager.use(lambda files: b"".join(files.chunks(self._listing(files, segments).file(segments))))
 
     def write(self, path: str, content: bytes) -> None:
-        segments = segments_of(path)
+        segments = self.locate(path)
         self._check_writable(segments)
         if not segments:
             raise _fault(errno.EISDIR, segments)
@@ -124,7 +125,7 @@ class ContainerFilesystem(Filesystem):
         self._mirrored(segments, content)
 
     def stat(self, path: str) -> FileStat:
-        segments = segments_of(path)
+        segments = self.locate(path)
         found = self._manager.use(lambda files: self._listing(files, segments).found(segments))
         at = None if found is None else datetime.fromtimestamp(found.created_at, UTC)
         return FileStat(
@@ -137,7 +138,7 @@ class ContainerFilesystem(Filesystem):
         )
 
     def list(self, path: str = ".") -> builtins.list[FileEntry]:
-        segments = segments_of(path)
+        segments = self.locate(path)
         names = self._manager.use(lambda files: self._listing(files).names(segments))
         return [
             FileEntry(name, spelled((*segments, name)), is_file=not is_directory, is_directory=is_directory)
@@ -145,7 +146,7 @@ class ContainerFilesystem(Filesystem):
         ]
 
     def mkdir(self, path: str, *, parents: bool = True, exist_ok: bool = True) -> None:
-        segments = segments_of(path)
+        segments = self.locate(path)
         self._check_writable(segments)
 
         def make(files: ContainerFiles) -> bool:
@@ -164,7 +165,7 @@ class ContainerFilesystem(Filesystem):
             self._mirrored((*segments, MARKER), b"")
 
     def delete(self, path: str, *, recursive: bool = False) -> None:
-        segments = segments_of(path)
+        segments = self.locate(path)
         self._check_writable(segments)
         if not segments:
             raise _fault(errno.EPERM, segments)
@@ -218,10 +219,14 @@ class ContainerFilesystem(Filesystem):
         there = frozenset(kept.segments for kept in files.newest_first()) if filling.found else frozenset()
         if self._given is not None and (lost is None or self._local_root is None):
             given = self._given()
+            _check_types(given)
             files.put_all(given, there=there, progress=self._on_progress)
             self._uploaded = {member.segments: member.size for member in given.members()}
         if self._mirror is not None and (lost is not None or self._given is None):
-            files.put_all(Tree(self._mirror.path), there=there, progress=self._on_progress)
+            tree = Tree(self._mirror.path)
+            if lost is None:
+                _check_types(tree)
+            files.put_all(tree, there=there, progress=self._on_progress)
         if lost is not None:
             if self._deleted:
                 each(files.delete, [kept for kept in files.newest_first() if kept.segments in self._deleted])
@@ -312,6 +317,16 @@ class ContainerFilesystem(Filesystem):
         if more > 0 and total > self._max_bytes:
             raise WorkspaceBudgetExceededError(
                 f"{spelled(segments)}: makes {total} bytes in all, and {self._max_bytes} are allowed"
+            )
+
+
+def _check_types(given: Archive) -> None:
+    """Of files that come from the host; what was written here is its writer's affair."""
+    for member in given.members():
+        if ending := unsupported_type(member.segments[-1]):
+            raise WorkspaceError(
+                f"{spelled(member.segments)!r} is of a type that is not supported ({ending}); leave it out of what is "
+                "uploaded"
             )
 
 

@@ -17,7 +17,7 @@ from belljar.adapters.openai.settings import OpenAIModelConfig
 from belljar.adapters.openai.workspace import OpenAIContainerWorkspaceSection
 from belljar.adapters.sdk import within
 from belljar.adapters.steps import Body
-from belljar.adapters.turns import Answer, Call, Hosted, HostedCall, described
+from belljar.adapters.turns import Answer, Call, Hosted, HostedCall
 from belljar.errors import PromptValidationError, ProviderError
 from belljar.prompt.prompt import RenderedPrompt
 from belljar.runtime import Deadline
@@ -32,7 +32,7 @@ class OpenAIConversation:
     def __init__(
         self,
         *,
-        client: OpenAI,
+        client: Callable[[], OpenAI],
         model: str,
         config: OpenAIModelConfig,
         hosted: OpenAIHostedToolsConfig | None,
@@ -51,7 +51,7 @@ class OpenAIConversation:
         self._compaction = compaction
         self._choice = choice
         self._format = format
-        self._functions = [described(tool) for tool in rendered.tools if not isinstance(tool, ProviderTool)]
+        self._functions = [tool.definition for tool in rendered.tools if not isinstance(tool, ProviderTool)]
         self._input: list[Body] = [requests.message(rendered.text)]
         self._workspace = _workspace(rendered)
         self.hosted: Sequence[Hosted] = requests.hosted_tools(rendered, hosted)
@@ -62,7 +62,7 @@ class OpenAIConversation:
         self._memory: str | None = None
         if self._workspace is not None:
             _check_workspace(self._interpreter)
-            self._workspace.bind(client)
+            self._workspace.bind(client())
         check_choice(choice, [one["name"] for one in self._functions], [tool.type for tool in self.hosted])
 
     def prepare(self) -> None:
@@ -73,11 +73,11 @@ class OpenAIConversation:
             container = self._interpreter.config
             self._memory = container.memory_limit
             if isinstance(container, ExistingContainerRef):
-                client = within(self._client, self._deadline)
+                client = within(self._client(), self._deadline)
                 self._container, self._memory = container.id, check_reference(client, container)
             elif container.host_mounts:
                 self._container = materialise(
-                    self._client, container, allowed_host_roots=self._roots, deadline=self._deadline
+                    self._client(), container, allowed_host_roots=self._roots, deadline=self._deadline
                 )
 
     def request(self) -> Body:

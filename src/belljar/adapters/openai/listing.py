@@ -5,11 +5,9 @@ from __future__ import annotations
 import errno
 import os
 
+from belljar.adapters.openai.archives import MARKER
 from belljar.adapters.openai.container_files import Kept
 from belljar.filesystem.paths import Segments, spelled
-
-MARKER = ".belljar-directory"
-"""A file that makes its directory exist while there is nothing else in it."""
 
 
 class Listing:

@@ -15,10 +15,8 @@ from belljar.adapters.openai.container import NAME, told
 from belljar.adapters.openai.container_files import ContainerFiles, Reach, unpacks
 from belljar.adapters.sdk import within
 from belljar.filesystem import HostFilesystem, HostMount, copy_mounts
-from belljar.filesystem.paths import spelled
 from belljar.runtime import Deadline
 from belljar.tools.containers import AutoContainerConfig
-from belljar.tools.file_types import check_types
 
 if TYPE_CHECKING:
     from openai import OpenAI
@@ -43,16 +41,9 @@ def materialise(
         else:
             for mount in _absolute(container.host_mounts):
                 copy_mounts((mount,), allowed_host_roots=(mount.host_path,), into=into)
-        tree = checked(directory)
+        tree = Tree(Path(directory))
         with told():
             return filled(partial(within, client, deadline), container, tree)
-
-
-def checked(directory: str) -> Tree:
-    """The files beneath it, all of them of types that are supported."""
-    tree = Tree(Path(directory))
-    check_types(spelled(member.segments) for member in tree.members())
-    return tree
 
 
 def filled(reach: Reach, container: AutoContainerConfig, tree: Tree) -> str:
@@ -72,8 +63,8 @@ def _absolute(mounts: Sequence[HostMount]) -> list[HostMount]:
     return [
         dataclasses.replace(
             mount,
-            host_path=str(Path(mount.host_path).resolve()),
-            mount_path=Path(mount.host_path).name if mount.mount_path is None else mount.mount_path,
+            host_path=str(Path(mount.host_path).expanduser().resolve()),
+            mount_path=Path(mount.host_path).expanduser().name if mount.mount_path is None else mount.mount_path,
         )
         for mount in mounts
     ]

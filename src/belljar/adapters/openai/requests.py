@@ -10,8 +10,9 @@ from belljar.adapters.openai.settings import OpenAIModelConfig
 from belljar.adapters.steps import Body
 from belljar.adapters.turns import Call, Hosted
 from belljar.errors import PromptValidationError
-from belljar.models import is_reasoning_model
+from belljar.models import find, is_reasoning_model, nearest_effort, supports_verbosity
 from belljar.prompt.prompt import RenderedPrompt
+from belljar.providers.strict import Loose, strict
 from belljar.providers.tool_converters import build_openai_tool_results, convert_tools_for_openai
 from belljar.tools import OpenAICodeInterpreterTool, ProviderTool, ToolContext, ToolResult
 from belljar.tools.choices import Chosen
@@ -87,9 +88,30 @@ def request(
         include.append(SEALED)
     if include:
         body["include"] = include
-    if format is not None:
-        body["text"] = {"format": format}
+    effort = None if config.reasoning_effort is None else nearest_effort(model, config.reasoning_effort)
+    if effort is not None:
+        body["reasoning"] = {"effort": effort}
+    text: Body = {} if format is None else {"format": format}
+    if config.verbosity is not None and heeds_verbosity(model):
+        text["verbosity"] = config.verbosity
+    if text:
+        body["text"] = text
     return body
+
+
+def heeds_verbosity(model: str) -> bool:
+    """A model that is not in the table is taken at the caller's word."""
+    return find(model) is None or supports_verbosity(model)
+
+
+def held_to_form(format: Body | None) -> Body | None:
+    """The format of a typed answer, strict where its schema can be."""
+    if format is None:
+        return None
+    try:
+        return {**format, "schema": strict(format["schema"]), "strict": True}
+    except Loose:
+        return {**format, "strict": False}
 
 
 def message(text: str) -> Body:

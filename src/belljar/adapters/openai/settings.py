@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from belljar.adapters.checks import check_choice, check_text, check_whole
+from belljar.config import ApiSettings
+from belljar.models import EFFORTS, Effort
 from belljar.prompt.frozen import FrozenDataclass
-from belljar.providers import access
+from belljar.providers import OpenAIError, access, handle_openai_error
+from belljar.providers.base import VERBOSITIES, Verbosity
+from belljar.providers.failures import friendly
 
 if TYPE_CHECKING:
     from openai import OpenAI
 
+LONGEST_IDENTIFIER = 128
 _REFUSED = ("stop", "seed", "presence_penalty", "frequency_penalty")
 
 
@@ -30,14 +36,31 @@ class OpenAIModelConfig:
     parallel_tool_calls: bool | None = True
     store: bool | None = None
     user: str | None = None
+    """OpenAI has put `safety_identifier` and `prompt_cache_key` in its place."""
+    reasoning_effort: Effort | None = None
+    """How long the model may think; what it has nearest to it is sent, and nothing to one that takes none."""
+    verbosity: Verbosity | None = None
+    """How much it says; sent to models that heed it."""
+    safety_identifier: str | None = None
+    """Who of your users asks, as a hash: OpenAI looks for misuse by it."""
+    prompt_cache_key: str | None = None
+    """Requests with one key and one beginning are sent where that is cached already."""
 
     def __post_init__(self) -> None:
+        check_choice("OpenAIModelConfig.reasoning_effort", self.reasoning_effort, EFFORTS)
+        check_choice("OpenAIModelConfig.verbosity", self.verbosity, VERBOSITIES)
+        if self.max_tokens is not None:
+            check_whole("OpenAIModelConfig.max_tokens", self.max_tokens)
+        if self.safety_identifier is not None:
+            check_text("OpenAIModelConfig.safety_identifier", self.safety_identifier, longest=LONGEST_IDENTIFIER)
+        if self.prompt_cache_key is not None:
+            check_text("OpenAIModelConfig.prompt_cache_key", self.prompt_cache_key)
         for name in _REFUSED:
             if getattr(self, name) is not None:
                 raise ValueError(f"OpenAIModelConfig.{name}: the Responses API has no such parameter; leave it out")
 
     def wire(self) -> dict[str, Any]:
-        """Its members in a request; `parallel_tool_calls` goes with the tools."""
+        """Its members in a request; `parallel_tool_calls` goes with the tools, effort and verbosity by the model."""
         members = {
             "temperature": self.temperature,
             "max_output_tokens": self.max_tokens,
@@ -45,6 +68,8 @@ class OpenAIModelConfig:
             "top_logprobs": self.top_logprobs,
             "store": self.store,
             "user": self.user,
+            "safety_identifier": self.safety_identifier,
+            "prompt_cache_key": self.prompt_cache_key,
         }
         written: dict[str, Any] = {name: value for name, value in members.items() if value is not None}
         return {**written, "include": ["message.output_text.logprobs"]} if self.logprobs else written
@@ -52,7 +77,7 @@ class OpenAIModelConfig:
 
 @FrozenDataclass(kw_only=True)
 class OpenAIClientConfig:
-    """None: what the SDK takes from the environment, or its default."""
+    """None: what the environment or the settings say, or the SDK's default."""
 
     api_key: str | None = None
     base_url: str | None = None
@@ -62,14 +87,18 @@ class OpenAIClientConfig:
     """Of containers and files; turns are tried again by the adapter's throttle policy."""
 
     def client(self) -> OpenAI:
+        settings = ApiSettings.load()
+        key = self.api_key or access.key_for("openai", settings)
+        if key is None:
+            raise OpenAIError.of("AUTH_ERROR", "no key is set")
         members = {
-            "api_key": self.api_key,
-            "base_url": self.base_url,
+            "api_key": key,
+            "base_url": self.base_url or access.address_for("openai", settings),
             "organization": self.organization,
             "timeout": self.timeout,
             "max_retries": self.max_retries,
         }
-        made: OpenAI = access.sdk("openai").OpenAI(
-            **{name: value for name, value in members.items() if value is not None}
-        )
+        module = access.sdk("openai")
+        with friendly(handle_openai_error):
+            made: OpenAI = module.OpenAI(**{name: value for name, value in members.items() if value is not None})
         return made

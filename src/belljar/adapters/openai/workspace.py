@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from belljar.adapters.mounted import MountedSection, Roots, WorkspaceProgress
 from belljar.adapters.openai.archives import HostFiles
 from belljar.adapters.openai.config import ContainerConfig
+from belljar.adapters.openai.settings import OpenAIClientConfig
 from belljar.errors import WorkspaceError
 from belljar.filesystem import HostMount
 from belljar.filesystem.export import Take
@@ -24,8 +25,9 @@ class OpenAIContainerWorkspaceSection(MountedSection):
     """Host files in a container, which is made at the first evaluation or the first use of `filesystem`.
 
     An adapter hands in its client (`bind`) and asks for the container's id (`filesystem.ensure_container()`) before
-    each request; without an adapter, `openai.OpenAI()` is used. In mode `auto` the container of earlier turns of the
-    session goes on being used: what is missing in it is uploaded, and the rest stays as those turns left it.
+    each request; without an adapter, that of `OpenAIClientConfig()` is used. In mode `auto` the container of earlier
+    turns of the session goes on being used: what is missing in it is uploaded, and the rest stays as those turns left
+    it.
 
     >>> workspace = OpenAIContainerWorkspaceSection(  # doctest: +SKIP
     ...     session=session,
@@ -40,6 +42,8 @@ class OpenAIContainerWorkspaceSection(MountedSection):
     ...     allowed_host_roots=("/path/to",),
     ... )
     """
+
+    provider = "openai"
 
     def __init__(
         self,
@@ -123,16 +127,14 @@ class OpenAIContainerWorkspaceSection(MountedSection):
             self._filesystem.cleanup(delete_container=delete_container and self.container_id is not None)
 
     def _bound(self) -> OpenAI:
-        from openai import OpenAI
-
         with self._lock:
             if self._client is None:
-                self._client = OpenAI()
+                self._client = OpenAIClientConfig().client()
             return self._client
 
     def _archive(self) -> HostFiles:
         with self._lock:
-            return HostFiles(self._found().files)
+            return HostFiles(self._found())
 
     def _is_used(self) -> bool:
         return self.container_id is not None

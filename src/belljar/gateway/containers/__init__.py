@@ -1,8 +1,8 @@
 """Containers: an id, a life and files; held now and then by a sandbox."""
 
-from belljar.gateway.containers.lease import Lease
+from belljar.gateway.containers.container import Use
+from belljar.gateway.containers.containers import Containers
 from belljar.gateway.containers.policy import Policy
-from belljar.gateway.containers.registry import Containers
 from belljar.gateway.containers.workspace import LeftOut
 
-__all__ = ["Containers", "Lease", "LeftOut", "Policy"]
+__all__ = ["Containers", "LeftOut", "Policy", "Use"]

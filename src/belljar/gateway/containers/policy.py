@@ -26,7 +26,7 @@ class Policy:
     packages: str = "auto"
     """The base environment; `auto` is what the source of sandboxes is set to."""
     isolation: Literal["per_container", "per_call"] = "per_container"
-    """`per_call`: every lease has a sandbox of its own with the files in place, and no variables outlive it."""
+    """`per_call`: every call has a sandbox of its own with the files in place, and no variables outlive it."""
     heal_named: bool = False
     """An expired container that is named by its id comes back like one that `auto` finds, rather than being refused."""
     sandboxes_per_owner: int | None = None

@@ -1,23 +1,23 @@
-"""The files of a container on both sides: put into a sandbox whole, and what a cell changed taken into the store."""
+"""The files of a container on both sides: put into a sandbox, and what a cell changed taken into the store."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import tempfile
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Sequence
-from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, TypeAlias, cast
 
-from belljar.errors import BelljarError, Lost, NotFound, OperatorError, Refused
+from belljar.errors import BelljarError, Lost, NotFound, OperatorError, Refused, WorkspaceError
 from belljar.gateway.containers import names
 from belljar.gateway.containers.policy import Policy
-from belljar.gateway.containers.slots import Held
 from belljar.gateway.store import slices
 from belljar.gateway.store.base import Blob, Blobs, ContainerFileRecord, Records
 from belljar.sandbox import explain
-from belljar.sandbox.base import MIB, Content, FileInfo, Workspace
+from belljar.sandbox.base import MIB, Content, FileInfo, Sandbox, Spec, Workspace
 from belljar.sandbox.outputs import FileChanged
 from belljar.wire import ids
 
@@ -58,6 +58,39 @@ class Unread(NotFound):
         self.path = path
 
 
+class Known(NamedTuple):
+    """A file that is both in the store and in the workspace, and how it looked there."""
+
+    record: ContainerFileRecord
+    size: int
+    modified: float
+
+
+@dataclass(slots=True, eq=False)
+class Live:
+    """A sandbox that holds a container, with the files it is known to have."""
+
+    container_id: str
+    spec: Spec
+    sandbox: Sandbox
+    close: Callable[[], Awaitable[None]]
+    requirements: tuple[str, ...] = ()
+    """Packages that it has beside the base environment."""
+    known: dict[str, Known] = field(default_factory=dict)
+    running: bool = False
+    """A cell was begun, and what it changed has not been taken yet."""
+    unseen: bool = False
+    """Something may have changed that no cell told of: everything is compared before it is taken."""
+    lost: bool = False
+
+    @property
+    def usable(self) -> bool:
+        return not self.lost and self.sandbox.alive
+
+    def note(self, record: ContainerFileRecord, info: FileInfo | FileChanged) -> None:
+        self.known[record.path] = Known(record, info.size, info.modified)
+
+
 class Collected(NamedTuple):
     taken: list[ContainerFileRecord]
     left_out: list[LeftOut]
@@ -73,18 +106,18 @@ def room(sizes: Iterable[int]) -> int:
 # -- into a sandbox ---------------------------------------------------------------------------------------------------
 
 
-async def restore(held: Held, files: Sequence[ContainerFileRecord], blobs: Blobs) -> None:
+async def restore(live: Live, files: Sequence[ContainerFileRecord], blobs: Blobs) -> None:
     """Put every file in place; `Refused` if one of them cannot be, since half a workspace is worse than none."""
     here = [record for record in files if not names.is_figure(record)]
-    needed, disk = room(record.size for record in here), held.spec.limits.disk
+    needed, disk = room(record.size for record in here), live.spec.limits.disk
     if needed > disk:
         raise Refused(
-            f"the files of container {held.id} need {explain.size(needed)} and its workspace holds "
-            f"{explain.size(disk)}; delete some of them, or use a larger memory_limit"
+            f"the files of container {live.container_id} need {explain.size(needed)} and its workspace holds "
+            f"{explain.size(disk)}, half of its memory_limit; some of them have to be deleted first"
         )
     wanted = [Wanted.of(record.path, record.blob, record.size) for record in here]
     try:
-        infos = await write(held.sandbox.files, wanted, blobs, [])
+        infos = await write(live.sandbox.files, wanted, blobs, [])
     except Unread as error:
         [record] = [record for record in here if record.path == error.path]
         raise _incomplete(record, str(error)) from error
@@ -92,13 +125,13 @@ async def restore(held: Held, files: Sequence[ContainerFileRecord], blobs: Blobs
         raise
     except BelljarError as error:
         raise Refused(
-            f"the files of container {held.id} could not all be put back ({error}), and nothing is run without them; "
-            "delete the one that is named"
+            f"the files of container {live.container_id} could not all be put back ({error}), and nothing is run "
+            "without them; delete the one that is named"
         ) from error
     for record, info in zip(here, infos, strict=True):
         if info.size != record.size:
             raise _incomplete(record, f"it has {info.size} bytes instead of {record.size}")
-        held.note(record, info)
+        live.note(record, info)
 
 
 def _incomplete(record: ContainerFileRecord, why: str) -> Refused:
@@ -208,27 +241,60 @@ async def opened(blob: str, blobs: Blobs) -> AsyncIterator[BinaryIO]:
         yield spool
 
 
+async def write_incoming(
+    live: Live, incoming: Sequence[tuple[str, Blob]], blobs: Blobs, passed: list[str]
+) -> dict[str, FileInfo]:
+    """Files from outside, put beside those that are there; a sandbox that is lost has none of them."""
+    wanted = [Wanted.of(path, blob.name, blob.size) for path, blob in incoming]
+    try:
+        infos = await write(live.sandbox.files, wanted, blobs, passed)
+    except Lost:
+        live.lost = True  # whoever uses the container next gets another, with these files in it
+        return {}
+    return {one.path: info for one, info in zip(wanted, infos, strict=True)}
+
+
+async def undo(live: Live, passed: Sequence[str], blobs: Blobs) -> None:
+    """What was at these paths before is there again, as far as that can be."""
+    for path in passed:
+        known = live.known.get(path)
+        with suppress(BelljarError):
+            if known is None:
+                await live.sandbox.files.delete(path)
+            else:
+                before = Wanted.of(path, known.record.blob, known.record.size)
+                [info] = await write(live.sandbox.files, [before], blobs, [])
+                live.note(known.record, info)
+
+
+async def delete(live: Live, path: str) -> None:
+    """A file that is deleted from outside; the code may have been faster."""
+    if live.known.pop(path, None) is not None:
+        with suppress(NotFound, WorkspaceError, Lost):
+            await live.sandbox.files.delete(path)
+
+
 # -- out of a sandbox -------------------------------------------------------------------------------------------------
 
 
 async def collect(
-    held: Held, changed: Sequence[Found], records: Records, blobs: Blobs, policy: Policy, now: int
+    live: Live, changed: Sequence[Found], records: Records, blobs: Blobs, policy: Policy, now: int
 ) -> Collected:
     """Take what changed into the store, and forget there what is gone from the workspace.
 
-    Where a cell was left before it told what it changed (`held.stale`), everything is compared instead.
+    Where a cell was left before it told what it changed (`live.unseen`), everything is compared instead.
     """
     gone: list[ContainerFileRecord] = []
     try:
-        if held.stale or held.known:  # else nothing can have gone: a listing costs more than a small cell
-            listed = await held.sandbox.files.list()
-            gone = await _forget(held, {info.name for info in listed}, records)
-            if held.stale:
-                changed = [info for info in listed if not _is_known(held, info)]
+        if live.unseen or live.known:  # else nothing can have gone: a listing costs more than a small cell
+            listed = await live.sandbox.files.list()
+            gone = await _forget(live, {info.name for info in listed}, records)
+            if live.unseen:
+                changed = [info for info in listed if not _is_known(live, info)]
     except Lost as error:
         return Collected([], [LeftOut(info.name, info.size, str(error)) for info in changed], [])
-    chosen, left_out = _choose(held, changed, policy)
-    results = await _take_all(held, chosen, blobs, policy)
+    chosen, left_out = _choose(live, changed, policy)
+    results = await _take_all(live, chosen, blobs, policy)
     for result in results:
         if isinstance(result, OperatorError):
             raise result
@@ -236,32 +302,34 @@ async def collect(
     took = [(info, result) for info, result in zip(chosen, results, strict=True) if isinstance(result, Blob)]
     taken = []
     if took:
-        taken = await records.put_container_files(held.id, [_record(held, info, blob, now) for info, blob in took])
+        taken = await records.put_container_files(
+            live.container_id, [_record(live, info, blob, now) for info, blob in took]
+        )
     for (info, _), record in zip(took, taken, strict=True):
-        held.note(record, info)
-    held.open = held.stale = False
+        live.note(record, info)
+    live.running = live.unseen = False
     return Collected(taken, left_out, gone)
 
 
-def _is_known(held: Held, info: FileInfo) -> bool:
-    known = held.known.get(info.name)
+def _is_known(live: Live, info: FileInfo) -> bool:
+    known = live.known.get(info.name)
     return known is not None and (known.size, known.modified) == (info.size, info.modified)
 
 
-async def _forget(held: Held, present: set[str], records: Records) -> list[ContainerFileRecord]:
-    gone = [known.record for path, known in held.known.items() if path not in present]
+async def _forget(live: Live, present: set[str], records: Records) -> list[ContainerFileRecord]:
+    gone = [known.record for path, known in live.known.items() if path not in present]
     if gone:
         await records.delete_container_files(gone)  # not those of which a newer one was put there meanwhile
     for record in gone:
-        del held.known[record.path]
+        del live.known[record.path]
     return gone
 
 
-def _choose(held: Held, changed: Sequence[Found], policy: Policy) -> tuple[list[Found], list[LeftOut]]:
+def _choose(live: Live, changed: Sequence[Found], policy: Policy) -> tuple[list[Found], list[LeftOut]]:
     """What may be kept by its size and number, and what not."""
     chosen: list[Found] = []
     left_out: list[LeftOut] = []
-    disk = held.spec.limits.disk
+    disk = live.spec.limits.disk
     largest = disk if policy.largest_file is None else policy.largest_file
     budget = disk if policy.max_bytes is None else policy.max_bytes
     for info in changed:
@@ -290,7 +358,7 @@ def _is_utf8(name: str) -> bool:
 
 
 async def _take_all(
-    held: Held, chosen: Sequence[Found], blobs: Blobs, policy: Policy
+    live: Live, chosen: Sequence[Found], blobs: Blobs, policy: Policy
 ) -> list[Blob | LeftOut | OperatorError | None]:
     """Their bytes, a few files at a time: most of it is waiting for threads. None for what is gone again already."""
     turns = asyncio.Semaphore(_AT_ONCE)
@@ -302,7 +370,7 @@ async def _take_all(
             if loop.time() >= deadline:
                 return LeftOut(info.name, info.size, f"keeping the others took {policy.collect_timeout:g} s")
             try:
-                return await _take(held.sandbox.files, info.name, blobs)
+                return await _take(live.sandbox.files, info.name, blobs)
             except NotFound:
                 return None
             except OperatorError as error:
@@ -323,10 +391,10 @@ async def _take(workspace: Workspace, name: str, blobs: Blobs) -> Blob:
         return await writer.finish()
 
 
-def _record(held: Held, info: Found, blob: Blob, now: int) -> ContainerFileRecord:
+def _record(live: Live, info: Found, blob: Blob, now: int) -> ContainerFileRecord:
     return ContainerFileRecord(
         id=ids.new("cfile"),
-        container_id=held.id,
+        container_id=live.container_id,
         path=info.name,
         created_at=now,
         size=blob.size,

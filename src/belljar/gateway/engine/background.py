@@ -89,10 +89,8 @@ class Background:
                     else:
                         batch = await anext(events, None)
         except asyncio.CancelledError:
-            if job.ended == "cancelled":
-                await job.run.cancel()
-            else:
-                await self._records.add_events(job.run.id, job.tell(await job.run.stop()))
+            said = await (job.run.cancel() if job.ended == "cancelled" else job.run.stop())
+            await self._records.add_events(job.run.id, job.tell(said))
             raise
         except Exception:  # noqa: BLE001 - the last door of a background task
             job.broken = not (job.frames and snapshots.is_last(job.frames[-1]))

@@ -11,6 +11,6 @@ class Caller(Struct, frozen=True):
     owner: str
     request_id: str
     live: bool = True
-    """Whether its streams tell what code prints as it does: an event that OpenAI's wire does not have."""
+    """Whether its streams have events that OpenAI's do not: what code prints as it does, and that a cell failed."""
     hops: tuple[str, ...] = ()
     """Other gateways that the request came through."""

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import get_args
 
+from msgspec import structs
+
+from belljar.dialects.cells import ALIASES, NAME
 from belljar.dialects.deltas import Traits
 from belljar.errors import InvalidRequest
+from belljar.gateway.engine.namespaces import NAMESPACE, Namespaces
+from belljar.wire.extras import Executor, Ignored
 from belljar.wire.requests import CreateResponse
 from belljar.wire.tools import (
     AllowedTools,
@@ -19,29 +25,8 @@ from belljar.wire.tools import (
     ToolChoice,
 )
 
-NAME = "code_interpreter"
+_HAD = "'code_interpreter', 'function', 'custom', and 'namespace' of those"
 _FUNCTION = Choice(type="function", name=NAME)
-_ALIASES = frozenset(
-    {
-        NAME,
-        "python",
-        "python3",
-        "python_tool",
-        "python_interpreter",
-        "python_code_interpreter",
-        "code",
-        "code-interpreter",
-        "code_execution",
-        "execute_code",
-        "execute_python",
-        "execute_python_code",
-        "run_code",
-        "run_python",
-        "run_python_code",
-        "ipython",
-        "jupyter",
-    }
-)
 
 
 def interpreter_of(request: CreateResponse) -> CodeInterpreterTool | None:
@@ -50,7 +35,7 @@ def interpreter_of(request: CreateResponse) -> CodeInterpreterTool | None:
 
 def ours(request: CreateResponse) -> frozenset[str]:
     """Names by which a model may call the interpreter; a weak one guesses. The caller's own functions come first."""
-    return _ALIASES - {tool.name for tool in request.tools if isinstance(tool, FunctionTool | CustomTool)}
+    return ALIASES - {tool.name for tool in request.tools if isinstance(tool, FunctionTool | CustomTool)}
 
 
 def missing(request: CreateResponse, name: str) -> str | None:
@@ -67,11 +52,83 @@ def missing(request: CreateResponse, name: str) -> str | None:
     return f"There is no tool {name!r}. The tools are: {', '.join(declared)}."
 
 
+def ignored(request: CreateResponse, traits: Traits) -> tuple[Ignored, ...]:
+    """What a request says without effect, and without being refused for it."""
+    found = [
+        Ignored(
+            param=f"tools[{number}]",
+            message=f"'{tool.type}' cannot be run for the model '{request.model}', which was not offered it."
+            f" Tools that can be had with it are: {_HAD}.",
+        )
+        for number, tool in enumerate(request.tools)
+        if isinstance(tool, HostedTool) and not _served(tool, traits)
+    ]
+    if request.metadata.get("executor") in get_args(Executor):
+        moved = (
+            '"executor" has moved out of the metadata, which are the caller\'s own: send "belljar": {"executor": …}.'
+        )
+        found.append(Ignored(param="metadata.executor", message=moved))
+    if traits.carries is not None:
+        why = f"The provider of '{request.model}' does not take it. Leave it out, or choose another model."
+        lost = sorted(_wishes(request) - traits.carries)
+        named = {"logprobs": "top_logprobs" if request.top_logprobs else "include"}
+        found += [Ignored(param=named.get(name, name), message=why) for name in lost]
+    return tuple(found)
+
+
+def served(request: CreateResponse, traits: Traits) -> tuple[CreateResponse, Namespaces]:
+    """The request with the tools that the model can have, all of them under names that it can call them by.
+
+    Programs send tools unasked that only their own vendor has, such as a search of the web. One that nobody here can
+    run is left out, which the caller is told; it is refused only where the model was to use it and nothing else.
+    """
+    namespaces = Namespaces(request.tools, known=traits.hosted and traits.dialect == "openai")
+    tools = tuple(tool for tool in namespaces.tools if _served(tool, traits))
+    return structs.replace(request, tools=tools), namespaces
+
+
+def _served(tool: Tool, traits: Traits) -> bool:
+    return not isinstance(tool, HostedTool) or traits.hosted or tool.type == NAMESPACE
+
+
+def _check_forced(request: CreateResponse, traits: Traits) -> None:
+    """A tool that cannot be run is refused where it must be used: left out, the answer would not be what was asked."""
+    choice = request.tool_choice
+    for number, tool in enumerate(request.tools):
+        if not isinstance(tool, HostedTool) or _served(tool, traits):
+            continue
+        others = any(_served(one, traits) and _allowed(one, choice) for one in request.tools)
+        must = choice == "required" or (isinstance(choice, AllowedTools) and choice.mode == "required")
+        if (isinstance(choice, Choice) and choice.type == tool.type) or (must and not others):
+            raise InvalidRequest(
+                f"Unsupported value: '{tool.type}' is not supported with the model '{request.model}', and"
+                f" 'tool_choice' leaves it no other. Supported tool types are: {_HAD}.",
+                param=f"tools[{number}].type",
+                fault="unsupported_value",
+            )
+
+
+def _wishes(request: CreateResponse) -> set[str]:
+    """How the caller wants the words chosen; `stop` is kept here, whoever the model is."""
+    wishes = {
+        *request.sampling().wishes(),
+        *(name for name in ("temperature", "top_p") if getattr(request, name) is not None),
+    }
+    if wants_logprobs(request):
+        wishes.add("logprobs")
+    return wishes - {"stop"}
+
+
+def wants_logprobs(request: CreateResponse) -> bool:
+    return request.top_logprobs > 0 or "message.output_text.logprobs" in request.include
+
+
 def check(request: CreateResponse, traits: Traits, *, interpreter: bool, provider_runs: bool) -> None:
-    """Tools that nobody here can run, or not as asked for, are refused by name.
+    """Tools that cannot be run as asked for are refused by name.
 
     `interpreter` says whether there is one at all, `provider_runs` that it is not ours.
     """
+    _check_forced(request, traits)
     first = interpreter_of(request)
     if first is not None and not interpreter:
         number = request.tools.index(first)
@@ -89,13 +146,6 @@ def check(request: CreateResponse, traits: Traits, *, interpreter: bool, provide
                 f"Invalid value: 'tools[{number}]'. One code_interpreter is enough: a response has one container.",
                 param=f"tools[{number}]",
                 fault="invalid_value",
-            )
-        if isinstance(tool, HostedTool) and not traits.hosted:
-            raise InvalidRequest(
-                f"Unsupported value: '{tool.type}' is not supported with the model '{request.model}'."
-                " Supported tool types are: 'code_interpreter', 'function', and 'custom'.",
-                param=f"tools[{number}].type",
-                fault="unsupported_value",
             )
         if isinstance(tool, FunctionTool | CustomTool) and tool.name == NAME and first is not None:
             raise InvalidRequest(
@@ -154,3 +204,9 @@ def forced(choice: ToolChoice, tools: Sequence[Tool]) -> ToolChoice:
 def released(choice: ToolChoice) -> ToolChoice:
     """After the first call a forced tool is free: else the model could never answer."""
     return "none" if choice == "none" else "auto"
+
+
+def summarises(request: CreateResponse) -> bool:
+    """Whether the caller wants to read a summary of what the model thinks."""
+    asked = request.reasoning
+    return asked is not None and bool(asked.summary or asked.generate_summary)

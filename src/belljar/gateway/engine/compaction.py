@@ -9,13 +9,12 @@ from msgspec import UNSET, structs
 
 from belljar.dialects import deltas
 from belljar.errors import Garbled
-from belljar.gateway.engine.sealing import Sealer
 from belljar.gateway.upstream.builtin import SUMMARISE
 from belljar.gateway.upstream.models import Route
-from belljar.wire.items import Compaction, InputItem, InputText, Message
+from belljar.wire.items import InputItem, InputText, Message
+from belljar.wire.requests import Sampling
 from belljar.wire.responses import Usage
 
-_PREFIX = "Summary of the conversation so far:\n\n"
 _ASK = "Write the summary now."
 
 
@@ -30,6 +29,7 @@ async def summarise(route: Route, request: deltas.ModelRequest) -> tuple[str, Us
         tool_choice="auto",
         text=structs.replace(request.text, format=type(request.text.format)()),
         max_output_tokens=None,
+        sampling=Sampling(),
     )
     said: list[str] = []
     usage = Usage()
@@ -60,18 +60,3 @@ def kept(items: Sequence[InputItem]) -> tuple[Message, ...]:
         for item in items
         if isinstance(item, Message) and item.role == "user"
     )
-
-
-async def opened(items: Sequence[InputItem], sealer: Sealer, owner: str, *, first: int = 0) -> tuple[InputItem, ...]:
-    """Sealed summaries as the model reads them; `first` is where the caller's own input begins, for the fault."""
-    if Compaction not in map(type, items):
-        return tuple(items)
-    shown: list[InputItem] = []
-    for at, item in enumerate(items):
-        if isinstance(item, Compaction):
-            param = f"input[{at - first}].encrypted_content" if at >= first else "previous_response_id"
-            text = await sealer.open(item.encrypted_content, owner, param=param)
-            shown.append(Message(role="developer", content=(InputText(text=_PREFIX + text),)))
-        else:
-            shown.append(item)
-    return tuple(shown)

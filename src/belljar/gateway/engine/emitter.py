@@ -11,8 +11,10 @@ from belljar.dialects import deltas
 from belljar.dialects.deltas import Delta
 from belljar.dialects.marks import keep
 from belljar.dialects.partial import Arguments, CodeArgument
+from belljar.gateway.engine.line import Line
 from belljar.wire import events, ids
 from belljar.wire.events import Event
+from belljar.wire.extras import Ignored, ResponseExtras
 from belljar.wire.items import (
     Annotation,
     CellEnd,
@@ -37,6 +39,8 @@ from belljar.wire.responses import IncompleteDetails, Response, ResponseError, U
 
 _KINDS = {"rate_limit_error": "rate_limit_exceeded", "invalid_request_error": "invalid_prompt"}
 """A response's own error has a closed list of codes; the finer one is in the event before."""
+_CODES = frozenset(["context_length_exceeded", "insufficient_quota"])
+"""But these are told on the real wire, and Codex looks for them there: it would ask again for anything else."""
 
 Cite: TypeAlias = Callable[[str, bool], tuple[Annotation, ...]]
 """The citations of a message's text; the flag says that no other message follows."""
@@ -45,8 +49,12 @@ Cite: TypeAlias = Callable[[str, bool], tuple[Annotation, ...]]
 def present(item: OutputItem, include: frozenset[str]) -> OutputItem:
     """An item as the caller asked to see it."""
     if isinstance(item, CodeInterpreterCall):
-        outputs = item.outputs if "code_interpreter_call.outputs" in include else None
-        return structs.replace(item, outputs=outputs, told=UNSET)
+        if "code_interpreter_call.outputs" in include:
+            return structs.replace(item, told=UNSET)
+        end = item.belljar
+        if isinstance(end, CellEnd):
+            end = structs.replace(end, stdout=None, stderr=None)
+        return structs.replace(item, outputs=None, belljar=end, told=UNSET)
     if isinstance(item, Message) and item.sealed:
         return structs.replace(item, sealed=UNSET)
     if isinstance(item, Reasoning) and item.encrypted_content:
@@ -57,15 +65,17 @@ def present(item: OutputItem, include: frozenset[str]) -> OutputItem:
 class Cell:
     """A call of ours: an item that is open, and the code to run for it."""
 
-    __slots__ = ("_argument", "arguments", "container_id", "id", "index", "repaired", "shown")
+    __slots__ = ("_argument", "arguments", "container_id", "id", "index", "instead", "repaired", "written")
 
     def __init__(self, index: int, id: str, container_id: str, repaired: str | None = None) -> None:
         self.index = index
         self.id = id
         self.container_id = container_id
         self.repaired = repaired
-        self.shown = 0
-        """Characters of code that a provider has streamed."""
+        self.written: list[str] = []
+        """The code as callers have seen it so far."""
+        self.instead: str | None = None
+        """What the model wrote in place of the call, where it only wrote it down."""
         self.arguments = Arguments(code="")
         self._argument = CodeArgument()
 
@@ -105,20 +115,25 @@ class _Thought:
 
 
 class _Call:
-    __slots__ = ("call_id", "custom", "id", "index", "name", "pieces")
+    __slots__ = ("begun", "custom", "id", "index", "pieces")
 
     def __init__(self, index: int, id: str, begun: deltas.CallBegun) -> None:
         self.index = index
         self.id = id
-        self.call_id = begun.call_id
-        self.name = begun.name
+        self.begun = begun
         self.custom = begun.custom
         self.pieces: list[str] = []
 
     def item(self, status: ItemStatus, arguments: str) -> FunctionCall | CustomToolCall:
+        begun = self.begun
+        call_id, name, namespace = begun.call_id, begun.name, begun.namespace or UNSET
         if self.custom:
-            return CustomToolCall(id=self.id, call_id=self.call_id, name=self.name, input=arguments, status=status)
-        return FunctionCall(id=self.id, call_id=self.call_id, name=self.name, arguments=arguments, status=status)
+            return CustomToolCall(
+                id=self.id, call_id=call_id, name=name, input=arguments, status=status, namespace=namespace
+            )
+        return FunctionCall(
+            id=self.id, call_id=call_id, name=name, arguments=arguments, status=status, namespace=namespace
+        )
 
 
 class _Stray:
@@ -152,8 +167,9 @@ class Emitter:
     """One response, from its first event to its last.
 
     `ours` tells which function names are the interpreter's, `stray` what the model is to hear of a name that nobody
-    declared, `container_id` must be set before a call of ours begins, and `calls_left` counts down what
-    `max_tool_calls` leaves: calls beyond it are not seen by anybody.
+    declared, `placed` gives a call as its caller declared the tool. `container_id` must be set before a call of ours
+    begins, and `calls_left` counts down what `max_tool_calls` leaves: calls beyond it are not seen by anybody. `live`
+    is for callers who take events of ours; `summarise` tells reasoning that comes without a summary as one, whole.
     """
 
     def __init__(
@@ -164,14 +180,22 @@ class Emitter:
         cite: Cite = lambda text, last: (),
         ours: Callable[[str], bool] = lambda name: False,
         stray: Callable[[str], str | None] = lambda name: None,
+        placed: Callable[[deltas.CallBegun], deltas.CallBegun] = lambda begun: begun,
         calls_left: int | None = None,
+        live: bool = True,
+        summarise: bool = False,
     ) -> None:
         self._start = start
         self._include = include
         self._cite = cite
         self._ours = ours
         self._stray = stray
+        self._placed = placed
         self.calls_left = calls_left
+        self._live = live
+        self._summarise = summarise
+        self.seal: Callable[[str], str] | None = None
+        """For callers who keep the conversation: how a model's reasoning is handed to them."""
         self.container_id = ""
         self.items: list[OutputItem | None] = []
         """By output index; None while open."""
@@ -188,11 +212,9 @@ class Emitter:
         """Of all turns."""
         self.turn_usage: Usage | None = None
         """Of this turn: how long the conversation is by now."""
-        self.text = ""
-        """What the model said in this turn."""
         self._turns = [0]
         """The output index at which each turn began, this one's last."""
-        self._number = 0
+        self._line = Line()
         self._message: _Message | None = None
         self._thought: _Thought | None = None
         self._calls: dict[int, _Call | Cell | _Stray | None] = {}
@@ -202,10 +224,18 @@ class Emitter:
         self._led = False
         """A stray call stands before all others of this turn."""
         self._hosted: dict[int, Cell] = {}
-        self._repaired: str | None = None
-        self._out: list[Event] = []
+        self._mended = deltas.Mended("")
+        """What was put right of the call that comes next."""
 
     # -- life -------------------------------------------------------------------------------------------------------
+
+    def ignore(self, *ignored: Ignored) -> None:
+        """Tell the caller, from the next snapshot on, what of the request has no effect."""
+        if not ignored:
+            return
+        extras = self._start.belljar or ResponseExtras()
+        extras = structs.replace(extras, ignored=(*extras.ignored, *ignored))
+        self._start = structs.replace(self._start, belljar=extras)
 
     def begin(self, *, queued: bool = False) -> list[Event]:
         self._put(events.Created, response=self._start)
@@ -216,7 +246,7 @@ class Emitter:
 
     def next_turn(self) -> None:
         """The model is asked again."""
-        self.cells, self.called, self.finish, self.text, self.turn_usage = [], False, None, "", None
+        self.cells, self.called, self.finish, self.turn_usage = [], False, None, None
         self.strayed = self.ignored = False
         self._turns.append(len(self.items))
         self._first_call, self._led = None, False
@@ -228,6 +258,7 @@ class Emitter:
 
     def complete(self, now: int) -> list[Event]:
         """The model is done: the last message cites what nobody mentioned."""
+        self._close_all("incomplete")  # nothing is open but what its vendor forgot to end
         final = structs.replace(
             self._start, status="completed", completed_at=now, output=self._output(), usage=self.usage or Usage()
         )
@@ -248,24 +279,27 @@ class Emitter:
         return self._take()
 
     def fail(self, *, type: str, code: str, message: str, param: str | None = None) -> list[Event]:
-        self._abandon()
+        """It broke off: what is open is closed first, so that nobody waits for the rest of it."""
+        self._close_all("incomplete")
         detail = events.ErrorDetail(type=type, code=code, message=message, param=param)
         self._put(events.ErrorEvent, error=detail)
         failed = structs.replace(
             self._start,
             status="failed",
-            error=ResponseError(code=_KINDS.get(type, "server_error"), message=message),
+            error=ResponseError(code=code if code in _CODES else _KINDS.get(type, "server_error"), message=message),
             output=self._output(),
             usage=self.usage,
         )
         self._put(events.Failed, response=failed)
         return self._take()
 
-    def cancelled(self) -> Response:
-        """The snapshot of a run that was called off; there is no event for it."""
-        self._abandon()
-        self._take()
-        return structs.replace(self._start, status="cancelled", output=self._output(), usage=self.usage)
+    def cancel(self) -> list[Event]:
+        """Called off. OpenAI's streams have no event of that name: the last one says that the answer is incomplete."""
+        self._close_all("incomplete")
+        usage = self.usage or Usage()
+        cancelled = structs.replace(self._start, status="cancelled", output=self._output(), usage=usage)
+        self._put(events.Incomplete, response=cancelled)
+        return self._take()
 
     def full(self) -> tuple[OutputItem, ...]:
         """The finished items with everything in them, as they are kept."""
@@ -292,7 +326,7 @@ class Emitter:
     # -- what the model says ------------------------------------------------------------------------------------------
 
     def say(self, said: Iterable[Delta]) -> list[Event]:
-        out = self._out
+        line = self._line
         message: _Message | None = None  # looked up once for text in a row: a stream is mostly that
         for delta in said:
             if type(delta) is deltas.Text:
@@ -301,9 +335,19 @@ class Emitter:
                 message.pieces.append(delta.text)
                 if delta.logprobs:
                     message.logprobs.extend(delta.logprobs)
-                out.append(
+                if message.index != line.at:
+                    self._put(
+                        events.TextDelta,
+                        output_index=message.index,
+                        item_id=message.id,
+                        content_index=len(message.content),
+                        delta=delta.text,
+                        logprobs=delta.logprobs,
+                    )
+                    continue
+                line.append(
                     events.TextDelta(
-                        sequence_number=self._number,
+                        sequence_number=line.number,
                         output_index=message.index,
                         item_id=message.id,
                         content_index=len(message.content),
@@ -311,7 +355,6 @@ class Emitter:
                         logprobs=delta.logprobs,
                     )
                 )
-                self._number += 1
             else:
                 message = None
                 self._say(delta)
@@ -358,8 +401,8 @@ class Emitter:
             case deltas.Spent(usage):
                 self.turn_usage = usage
                 self.usage = usage if self.usage is None else self.usage + usage
-            case deltas.Mended(what):
-                self._repaired = what
+            case deltas.Mended():
+                self._mended = delta
             case _:
                 raise AssertionError(f"unknown delta {delta!r}")
 
@@ -393,7 +436,6 @@ class Emitter:
         where = {"output_index": message.index, "item_id": message.id, "content_index": len(message.content)}
         part: OutputText | Refusal
         if message.kind == "text":
-            self.text += text
             annotations = (*message.annotations, *self._cite(text, last))
             for number, annotation in enumerate(annotations):
                 self._put(events.AnnotationAdded, **where, annotation_index=number, annotation=annotation)
@@ -446,7 +488,8 @@ class Emitter:
                 self._put(events.PartAdded, **where, content_index=0, part=ReasoningText(text=""))
             thought.raw.append(delta.text)
             self._put(events.ReasoningDelta, **where, content_index=0, delta=delta.text)
-            return
+            if not self._summarise:
+                return
         while len(thought.summaries) <= delta.index:
             self._close_summary(thought)
             number = len(thought.summaries)
@@ -480,14 +523,21 @@ class Emitter:
             id=thought.id,
             summary=tuple(SummaryText(text="".join(pieces)) for pieces in thought.summaries),
             content=(ReasoningText(text=raw),) if thought.raw else UNSET,
-            encrypted_content=keep(item).encrypted_content if item is not None else UNSET,
+            encrypted_content=self._sealed(item, raw),
         )
         self._done(thought.index, done)
+
+    def _sealed(self, item: Reasoning | None, raw: str) -> str | UnsetType | None:
+        """What the caller brings back of it: the vendor's own seal, else ours."""
+        if item is not None and item.encrypted_content:
+            return keep(item).encrypted_content
+        return self.seal(raw) if self.seal is not None and raw else UNSET
 
     # -- calls --------------------------------------------------------------------------------------------------------
 
     def _begin_call(self, begun: deltas.CallBegun) -> None:
         self._close_speech(last=False)
+        mended, self._mended = self._mended, deltas.Mended("")
         if not self._start.parallel_tool_calls and (self._calls or self.cells or self.called or self.strayed):
             # One at a time was asked for, and not every model heeds it. It may call again when it has the answer.
             self._calls[begun.index] = None
@@ -500,14 +550,15 @@ class Emitter:
                     return
                 self.calls_left -= 1
             renamed = None if begun.name == "code_interpreter" else f"called {begun.name}"
-            self._calls[begun.index] = self._open_cell(self._repaired or renamed)
-            self._repaired = None
+            cell = self._calls[begun.index] = self._open_cell(mended.what or renamed)
+            cell.instead = mended.written
             return
         if (told := self._stray(begun.name)) is not None:
             self._calls[begun.index] = _Stray(begun, len(self._turns) - 1, self._stray_place(), told)
             return
         index = self._reserve_call()
-        call = _Call(index, ids.within("ctc" if begun.custom else "fc", self._start.id, index), begun)
+        id = ids.within("ctc" if begun.custom else "fc", self._start.id, index)
+        call = _Call(index, id, self._placed(begun))
         self._calls[begun.index] = call
         self._put(events.ItemAdded, output_index=index, item=call.item("in_progress", ""))
 
@@ -521,11 +572,17 @@ class Emitter:
         self._put(events.CodeStarted, output_index=index, item_id=cell.id)
         return cell
 
+    def _write(self, cell: Cell, code: str) -> None:
+        if code:
+            cell.written.append(code)
+            self._put(events.CodeDelta, output_index=cell.index, item_id=cell.id, delta=code)
+
+    def _written(self, cell: Cell) -> None:
+        self._put(events.CodeDone, output_index=cell.index, item_id=cell.id, code="".join(cell.written))
+
     def _piece(self, call: _Call | Cell | _Stray | None, text: str) -> None:
         if isinstance(call, Cell):
-            code = call.feed(text)
-            if code:
-                self._put(events.CodeDelta, output_index=call.index, item_id=call.id, delta=code)
+            self._write(call, call.feed(text))
         elif isinstance(call, _Call):
             call.pieces.append(text)
             kind = events.CustomInputDelta if call.custom else events.ArgumentsDelta
@@ -534,9 +591,8 @@ class Emitter:
     def _end_call(self, number: int, arguments: str) -> None:
         call = self._calls.pop(number, None)
         if isinstance(call, Cell):
-            if rest := call.end():
-                self._put(events.CodeDelta, output_index=call.index, item_id=call.id, delta=rest)
-            self._put(events.CodeDone, output_index=call.index, item_id=call.id, code=call.arguments.code)
+            self._write(call, call.end())
+            self._written(call)
             self.cells.append(call)
         elif isinstance(call, _Stray):
             self.strayed = True
@@ -545,22 +601,16 @@ class Emitter:
         elif call is not None:
             if not call.pieces and arguments:
                 self._piece(call, arguments)
-            where = {"output_index": call.index, "item_id": call.id}
-            if call.custom:
-                self._put(events.CustomInputDone, **where, input=arguments)
-            else:
-                self._put(events.ArgumentsDone, **where, name=call.name, arguments=arguments)
             self.called = True
-            self._done(call.index, call.item("completed", arguments))
+            self._close_call(call, "completed", arguments)
 
-    def call_ourselves(self, code: str, repaired: str) -> list[Event]:
-        """The model wrote code without calling the tool: the call it meant."""
-        cell = self._open_cell(repaired)
-        cell.arguments = Arguments(code=code)
-        self._put(events.CodeDelta, output_index=cell.index, item_id=cell.id, delta=code)
-        self._put(events.CodeDone, output_index=cell.index, item_id=cell.id, code=code)
-        self.cells.append(cell)
-        return self._take()
+    def _close_call(self, call: _Call, status: ItemStatus, arguments: str) -> None:
+        where = {"output_index": call.index, "item_id": call.id}
+        if call.custom:
+            self._put(events.CustomInputDone, **where, input=arguments)
+        else:
+            self._put(events.ArgumentsDone, **where, name=call.begun.name, arguments=arguments)
+        self._done(call.index, call.item(status, arguments))
 
     # -- running ------------------------------------------------------------------------------------------------------
 
@@ -586,12 +636,17 @@ class Emitter:
             code=cell.arguments.code,
             container_id=cell.container_id,
             outputs=outputs,
-            belljar=structs.replace(end, repaired=cell.repaired, more=self._followed(cell)),
+            belljar=structs.replace(end, repaired=cell.repaired, written=cell.instead, more=self._followed(cell)),
             told=told,
         )
-        self._put(events.Interpreted, output_index=cell.index, item_id=cell.id)
-        self._done(cell.index, item)
+        self._interpreted(cell, item)
         return self._take(), item
+
+    def _interpreted(self, cell: Cell, item: CodeInterpreterCall) -> None:
+        failed = item.status == "failed" and self._live
+        kind = events.InterpretingFailed if failed else events.Interpreted
+        self._put(kind, output_index=cell.index, item_id=cell.id)
+        self._done(cell.index, item)
 
     def _followed(self, cell: Cell) -> bool:
         """The model made another call after it in the same turn."""
@@ -606,22 +661,18 @@ class Emitter:
         if cell is None:
             self._close_speech(last=False)
             cell = self._hosted[delta.index] = self._open_cell(None, id=delta.id, container_id=delta.container_id)
-        if delta.text:
-            cell.shown += len(delta.text)
-            self._put(events.CodeDelta, output_index=cell.index, item_id=cell.id, delta=delta.text)
+        self._write(cell, delta.text)
 
     def _hosted_end(self, number: int, item: CodeInterpreterCall) -> None:
-        shown = self._hosted[number].shown if number in self._hosted else 0
+        shown = len("".join(self._hosted[number].written)) if number in self._hosted else 0
         code = item.code or ""
         self._hosted_code(deltas.HostedCode(number, item.id, item.container_id, code[shown:]))
         cell = self._hosted.pop(number)
         if not item.container_id:
             item = structs.replace(item, container_id=cell.container_id)
-        where = {"output_index": cell.index, "item_id": cell.id}
-        self._put(events.CodeDone, **where, code=code)
-        self._put(events.Interpreting, **where)
-        self._put(events.Interpreted, **where)
-        self._done(cell.index, item)
+        self._written(cell)
+        self._put(events.Interpreting, output_index=cell.index, item_id=cell.id)
+        self._interpreted(cell, item)
 
     def compacted(self, item: Compaction) -> list[Event]:
         self._whole(item)
@@ -658,37 +709,29 @@ class Emitter:
         self._put(events.ItemDone, output_index=index, item=present(item, self._include))
 
     def _close_all(self, status: ItemStatus) -> None:
-        """What is open is said to be so: a message or call that was cut."""
+        """What is open is closed as it is: a message or call that was cut. Nothing of it is run."""
         self._close_thought(None)
         self._close_message(status, last=True)
-        for call in self._calls.values():
+        for call in (*self._calls.values(), *self._hosted.values()):
             if isinstance(call, _Call):
-                self._done(call.index, call.item(status, "".join(call.pieces)))
+                self._close_call(call, status, "".join(call.pieces))
             elif isinstance(call, Cell):
-                call.end()
+                self._written(call)
                 self._cut_cell(call)
-        for cell in (*self.cells, *self._hosted.values()):
+        for cell in self.cells:
             self._cut_cell(cell)
         self._calls, self._hosted, self.cells = {}, {}, []
 
     def _cut_cell(self, cell: Cell) -> None:
         if self.items[cell.index] is None:
+            code = "".join(cell.written)
             item = CodeInterpreterCall(
-                id=cell.id, status="incomplete", code=cell.arguments.code, container_id=cell.container_id, outputs=()
+                id=cell.id, status="incomplete", code=code, container_id=cell.container_id, outputs=()
             )
             self._done(cell.index, item)
 
-    def _abandon(self) -> None:
-        """A failure: open items are closed in the snapshot, without the events of an orderly end."""
-        kept, number = self._out, self._number
-        self._out = []
-        self._close_all("incomplete")
-        self._out, self._number = kept, number
-
     def _put(self, kind: type[Event], **fields: object) -> None:
-        self._out.append(kind(sequence_number=self._number, **fields))
-        self._number += 1
+        self._line.put(kind, fields)
 
     def _take(self) -> list[Event]:
-        out, self._out = self._out, []
-        return out
+        return self._line.take()

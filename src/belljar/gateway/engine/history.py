@@ -121,16 +121,20 @@ def _lost(id: str) -> InvalidRequest:
 async def _dereference(
     records: Records, own: Sequence[InputItem], before: Iterable[InputItem], owner: str
 ) -> list[InputItem]:
-    """References become the items that they name, and cells get back what they printed, which callers may leave out."""
-    named = [item.id for item in own if isinstance(item, ItemReference) or _is_bare(item)]
+    """References become the items that they name, and cells get back what their callers left out or changed.
+
+    What they printed may be missing. Where they ran may be another's name for it: LiteLLM and others like it put names
+    of their own in the place of containers, while the id of the call stays ours and tells where it is kept.
+    """
+    named = [item.id for item in own if isinstance(item, ItemReference) or _is_bare(item) or _is_astray(item)]
     if not named:
         return list(own)
     known = _by_id(before)
-    for id in named:
-        if id not in known and (home := ids.home(id)) is not None:
-            record = await records.get_response(home, owner)
-            if record is not None:
-                known |= _by_id([*read_stored_items(record.input), *read_stored_items(record.output)])
+    homes = dict.fromkeys(ids.home(id) for id in named if id not in known)
+    for home in filter(None, homes):
+        record = await records.get_response(home, owner)
+        if record is not None:
+            known |= _by_id([*read_stored_items(record.input), *read_stored_items(record.output)])
     found: list[InputItem] = []
     for number, item in enumerate(own):
         if isinstance(item, ItemReference):
@@ -140,11 +144,39 @@ async def _dereference(
         elif _is_bare(item) and isinstance(kept := known.get(item.id), CodeInterpreterCall):
             item = structs.replace(item, outputs=kept.outputs, belljar=kept.belljar, told=kept.told)
         found.append(item)
+    return await _housed(records, found, known, owner)
+
+
+async def _housed(
+    records: Records, own: Sequence[InputItem], known: Mapping[str, InputItem], owner: str
+) -> list[InputItem]:
+    """Cells with containers of ours: the one that is kept, else that their response made, else of the cell before."""
+    made: dict[str, bool] = {}
+    before: str | None = None
+    found: list[InputItem] = []
+    for item in own:
+        if _is_astray(item):
+            kept, home = known.get(item.id), ids.home(item.id)
+            id = ids.beside("cntr", home) if home is not None else item.container_id
+            if isinstance(kept, CodeInterpreterCall):
+                id = kept.container_id
+            elif id not in made:
+                made[id] = await records.get_container(id, owner) is not None
+            if before is not None and not made.get(id, True):
+                id = before
+            item = structs.replace(item, container_id=id)
+        if isinstance(item, CodeInterpreterCall):
+            before = item.container_id
+        found.append(item)
     return found
 
 
 def _is_bare(item: InputItem) -> TypeGuard[CodeInterpreterCall]:
     return isinstance(item, CodeInterpreterCall) and item.outputs is None
+
+
+def _is_astray(item: InputItem) -> TypeGuard[CodeInterpreterCall]:
+    return isinstance(item, CodeInterpreterCall) and not ids.is_ours("cntr", item.container_id)
 
 
 def _by_id(items: Iterable[InputItem]) -> dict[str, InputItem]:

@@ -17,11 +17,12 @@ from belljar.dialects.deltas import Delta, HostedFile, ModelRequest
 from belljar.errors import BelljarError, Declined, InvalidRequest, NotFound, ProviderError
 from belljar.gateway.containers import Containers
 from belljar.gateway.engine.citations import Citations
+from belljar.gateway.engine.inlining import Inliner
 from belljar.gateway.engine.keeping import Keeper
 from belljar.gateway.store.base import Blobs, ContainerFileRecord, ContainerRecord
 from belljar.gateway.upstream.models import Route
 from belljar.sandbox import explain
-from belljar.wire.items import CodeInterpreterCall, ContainerFileCitation, Image, Message
+from belljar.wire.items import CellEnd, CodeInterpreterCall, ContainerFileCitation, Image, Message
 from belljar.wire.tools import AutoContainer, CodeInterpreterTool, Tier
 
 _log = logging.getLogger("belljar.engine")
@@ -65,6 +66,7 @@ class Hosting:
         containers: Containers,
         blobs: Blobs,
         citations: Citations,
+        inliner: Inliner,
         hold: Callable[[], Awaitable[ContainerRecord]],
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -79,6 +81,7 @@ class Hosting:
         self._citations = citations
         self._hold = hold
         self._clock = clock
+        self._inliner = inliner
         self._keeper = Keeper(route.files, containers, blobs)
         self._there = There(upstream=route.upstream)
         self._container: ContainerRecord | None = None
@@ -157,7 +160,7 @@ class Hosting:
         return InvalidRequest(
             f"Invalid value for '{param}': {file.path!r} has {explain.size(file.size)}, and {self._there.upstream},"
             f" which is to run the code, {why}. Send less, or have the code run here, with"
-            ' "metadata": {"executor": "belljar"}.',
+            ' "belljar": {"executor": "belljar"}.',
             param=param,
             fault=fault,
         )
@@ -275,7 +278,9 @@ class Hosting:
             return deltas.HostedEnd(end.index, item)
         told, files = await self._keeper.keep(deltas.HostedEnd(end.index, item, end.files), container)
         self._made(files)
-        return told
+        assert isinstance(told.item.belljar, CellEnd), "it names the files"
+        item = structs.replace(told.item, belljar=await self._inliner.add(told.item.belljar, files))
+        return deltas.HostedEnd(told.index, item)
 
     async def _keep_cited(self, citation: ContainerFileCitation) -> None:
         """A file that the vendor cites is fetched, and cited as ours at the same place."""

@@ -7,26 +7,27 @@ import logging
 import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
-from functools import partial
 from typing import Literal
 
 from msgspec import Struct, structs
 
 from belljar.dialects import deltas
 from belljar.dialects.deltas import Delta, ModelRequest
-from belljar.dialects.repair import fenced_call
 from belljar.errors import BelljarError, NotFound
 from belljar.gateway.containers import Containers
-from belljar.gateway.engine import choices, compaction, replay, snapshots
+from belljar.gateway.engine import choices, compaction, replay, snapshots, unsealing
 from belljar.gateway.engine.caller import Caller
 from belljar.gateway.engine.citations import Citations
 from belljar.gateway.engine.deadline import Deadline
 from belljar.gateway.engine.emitter import Cell, Emitter
 from belljar.gateway.engine.history import Asked, Recalled, recall
 from belljar.gateway.engine.hosting import Hosting
+from belljar.gateway.engine.inlining import Inliner
+from belljar.gateway.engine.namespaces import Namespaces
 from belljar.gateway.engine.sealing import Sealer
 from belljar.gateway.engine.seeing import Seeing
 from belljar.gateway.engine.staging import Stage, has_files
+from belljar.gateway.engine.stopping import Stopping
 from belljar.gateway.interpreter import Interpreter, Ran
 from belljar.gateway.store.base import Blobs, ContainerRecord, ItemRecord, Records, ResponseRecord
 from belljar.gateway.upstream.models import Models, Route
@@ -111,13 +112,20 @@ class Run:
         memory: dict[str, ResponseRecord] | None = None,
         id: str | None = None,
     ) -> None:
+        if request.belljar.live is not None:
+            caller = structs.replace(caller, live=request.belljar.live)
         self._rooms = rooms
         self._request = request
+        """From when its model is known, with the tools that this can have."""
+        self._tools = request.tools
+        """As the caller numbers them."""
+        self._namespaces = Namespaces(())
         self._caller = caller
         self._memory = memory
         self.id = id or ids.new("resp")
         self.started = snapshots.first(request, self.id, int(rooms.clock()))
         self._citations = Citations()
+        self._inliner = Inliner(rooms.blobs, wanted=request.belljar.inline_files)
         self._stage = Stage(rooms.records, rooms.blobs, rooms.containers, caller.owner)
         self._container: ContainerRecord | None = None
         self._prospect: ContainerRecord | None = None
@@ -129,14 +137,19 @@ class Run:
         self._told: dict[str, str] = {}
         self._images: dict[str, tuple[str, ...]] = {}
         self._tool = choices.interpreter_of(request)
+        self._opening: list[Event] = []
+        """The first events, which wait for the model: a fault until then has an HTTP status."""
         self._names = choices.ours(request) if self._tool is not None else frozenset[str]()
         self._emitter = Emitter(
             self.started,
             include=frozenset(request.include),
             cite=self._citations.cite,
             ours=self._names.__contains__,
-            stray=partial(choices.missing, request),
+            stray=lambda name: choices.missing(self._request, name),
+            placed=lambda begun: self._namespaces.placed(begun),
             calls_left=request.max_tool_calls,
+            live=caller.live,
+            summarise=choices.summarises(request),
         )
 
     # -- the way through --------------------------------------------------------------------------------------------
@@ -147,27 +160,24 @@ class Run:
         Whoever cannot do with a list what it is for throws the reason in here: the last events come of that as well.
         """
         self._deadline = Deadline(self._rooms.options.deadline)
-        begun = self._emitter.begin(queued=self._request.background)
-        opening: list[Event] | None = begun
         told = self._request.stream or self._request.background
+        begun = self._request.background
         try:
-            if self._request.background:
-                opening = None
-                yield begun
+            if begun:
+                yield self._emitter.begin(queued=True)
             async with aclosing(self._work()) as work:
                 async for batch in work:
-                    if opening is not None:
-                        batch, opening = opening + batch, None
+                    batch, self._opening, begun = [*self._opening, *batch], [], True
                     if batch and isinstance(batch[-1], TERMINAL):
                         await self._keep(batch[-1].response)
                     yield batch
         except BelljarError as error:
-            if opening is not None or not told:
+            if not (begun and told):
                 raise
             fault = faults.of(error)
             yield await self._fail(fault.type, fault.code or error.code, fault.message, fault.param)
         except Exception:
-            if opening is not None or not told:
+            if not (begun and told):
                 raise
             _log.exception("response %s broke", self.id)
             message = f"The gateway failed; its log has the reason under {self._caller.request_id}."
@@ -183,19 +193,22 @@ class Run:
             await self._hold()
         await recall(self._rooms.records, Asked.of(self._request), self._caller.owner, self.id)
 
-    def _check(self, route: Route) -> None:
+    def _check(self, route: Route) -> tuple[CreateResponse, Namespaces]:
+        """The request as this model can have it."""
         choices.check(
             self._request,
             route.traits,
             interpreter=self._rooms.options.interpreter,
             provider_runs=self._provider_runs(route),
         )
+        return choices.served(self._request, route.traits)
 
-    async def cancel(self) -> Response:
+    async def cancel(self) -> list[Event]:
         """Called off from outside: what there is of it is kept."""
-        response = self._emitter.cancelled()
-        await self._keep(response)
-        return response
+        said = self._emitter.cancel()
+        [cancelled] = [event.response for event in said[-1:] if isinstance(event, TERMINAL)]
+        await self._keep(cancelled)
+        return said
 
     async def stop(self) -> list[Event]:
         """The gateway ends before it does: it has failed, and what there is of it is kept."""
@@ -231,11 +244,26 @@ class Run:
     async def _work(self) -> AsyncGenerator[list[Event], None]:
         request, emitter = self._request, self._emitter
         route = await self._rooms.models.resolve(request.model)
-        self._check(route)
+        if "reasoning.encrypted_content" in request.include:
+            emitter.seal = await self._rooms.sealer.thoughts(self._caller.owner)
+        emitter.ignore(*choices.ignored(request, route.traits))
+        request, self._namespaces = self._check(route)
+        self._request = request
+        if request.stop:
+            route = structs.replace(route, model=Stopping(route.model))
+        if not request.background:
+            self._opening = emitter.begin()
         if self._provider_runs(route) and self._tool is not None:
             rooms = self._rooms
             self._hosting = Hosting(
-                route, self._tool, rooms.containers, rooms.blobs, self._citations, self._hold, rooms.clock
+                route,
+                self._tool,
+                rooms.containers,
+                rooms.blobs,
+                self._citations,
+                self._inliner,
+                self._hold,
+                rooms.clock,
             )
             self._stage.where = self._hosting.where
             route = structs.replace(route, model=self._hosting)
@@ -259,9 +287,6 @@ class Run:
             if emitter.finish in ("length", "filtered"):
                 yield emitter.cut("max_output_tokens" if emitter.finish == "length" else "content_filter")
                 return
-            if number == 0 and (code := self._meant(route)) is not None:
-                await self._hold()
-                yield emitter.call_ourselves(code, "wrote code without calling the tool")
             for cell in emitter.cells:
                 async with aclosing(self._run(cell, route)) as running:
                     async for shown in running:
@@ -276,7 +301,8 @@ class Run:
                 yield emitter.cut("max_output_tokens")
                 return
             emitter.next_turn()
-        unanswered = (number == last or emitter.ignored) and not emitter.answered
+        wanting = number == last and bool(emitter.cells)
+        unanswered = wanting or ((number == last or emitter.ignored) and not emitter.answered)
         if self._citations.owed and not emitter.called:
             yield emitter.say_whole("")
         yield emitter.cut("max_messages") if unanswered else emitter.complete(int(self._rooms.clock()))
@@ -319,7 +345,7 @@ class Run:
             model=request.model,
         )
         shown = self._stage.shown(replay.noted(whole))
-        self._context = await compaction.opened(shown, rooms.sealer, owner, first=len(recalled.before))
+        self._context = await unsealing.opened(shown, rooms.sealer, owner, first=len(recalled.before))
         self._told = replay.told(self._context)
         self._images = replay.shown(self._context) if route.traits.sees else {}
         if not self._stage.words:
@@ -335,7 +361,7 @@ class Run:
         return recalled if note is None else structs.replace(recalled, own=replay.with_note(recalled.own, note))
 
     def _tool_path(self) -> str:
-        return f"tools[{next(at for at, tool in enumerate(self._request.tools) if tool is self._tool)}]"
+        return f"tools[{next(at for at, tool in enumerate(self._tools) if tool is self._tool)}]"
 
     async def _hold(self) -> ContainerRecord:
         """The container of this response: the one named, the chain's, or a new one."""
@@ -349,7 +375,9 @@ class Run:
                     error.param = f"{self._tool_path()}.container"
                     raise
             else:
-                self._container = await containers.auto(owner, self._recalled.containers, memory=self._memory_asked())
+                self._container = await containers.auto(
+                    owner, self._recalled.containers, memory=self._memory_asked(), id=ids.beside("cntr", self.id)
+                )
             self._emitter.container_id = self._container.id
             if self._prospect is not None and self._prospect.id != self._container.id:  # it was deleted meanwhile
                 self._citations.gone(self._citations.files)
@@ -383,7 +411,7 @@ class Run:
         return not any(type(item) is CodeInterpreterCall for item in self._emitter.full())
 
     def _provider_runs(self, route: Route) -> bool:
-        wanted = self._request.metadata.get("executor", self._rooms.options.executor)
+        wanted = self._request.belljar.executor or self._rooms.options.executor
         return wanted == "provider" and route.traits.runs and self._tool is not None
 
     # -- ask --------------------------------------------------------------------------------------------------------
@@ -393,7 +421,7 @@ class Run:
         tools = () if bare else choices.offered(request, self._declared(route))
         return ModelRequest(
             model=route.name,
-            items=(*self._context, *self._emitter.heard(self._from)),
+            items=self._namespaces.told((*self._context, *self._emitter.heard(self._from))),
             instructions=request.instructions,
             tools=tools,
             tool_choice=choices.forced(choice, tools),  # type: ignore[arg-type]
@@ -401,6 +429,8 @@ class Run:
             max_output_tokens=self._tokens_left(),
             temperature=request.temperature,
             top_p=request.top_p,
+            sampling=request.sampling(),
+            logprobs=choices.wants_logprobs(request),
             top_logprobs=request.top_logprobs,
             text=request.text,
             reasoning=request.reasoning,
@@ -466,15 +496,6 @@ class Run:
             isinstance(delta, deltas.CallBegun) and delta.name in self._names for delta in batch
         )
 
-    def _meant(self, route: Route) -> str | None:
-        """Code that a weak model wrote down instead of calling the tool."""
-        emitter = self._emitter
-        if self._tool is None or emitter.cells or emitter.called or self._request.tool_choice == "none":
-            return None
-        if route.traits.dialect != "chat" or emitter.calls_left == 0 or emitter.strayed:
-            return None
-        return fenced_call(emitter.text)
-
     def _tokens_left(self) -> int | None:
         most = self._request.max_output_tokens
         usage = self._emitter.usage
@@ -511,7 +532,8 @@ class Run:
         assert ran is not None, "the interpreter's last value tells how it went"
         self._citations.gone(ran.gone)
         self._citations.made(ran.files)
-        finished, item = emitter.ran(cell, ran.status, ran.outputs, ran.end, ran.told)
+        end = await self._inliner.add(ran.end, ran.files)
+        finished, item = emitter.ran(cell, ran.status, ran.outputs, end, ran.told)
         self._told[item.id] = ran.told
         if route.traits.sees and ran.images:
             self._images[item.id] = ran.images
@@ -549,7 +571,7 @@ class Run:
         users = compaction.kept(self._context)
         said = emitter.compacted(item)
         self._from = len(emitter.full())
-        self._context = await compaction.opened((*users, item), self._rooms.sealer, self._caller.owner)
+        self._context = await unsealing.opened((*users, item), self._rooms.sealer, self._caller.owner)
         return said
 
     # -- keep -------------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from msgspec import structs
 
 from belljar.dialects.deltas import ModelRequest
 from belljar.errors import InvalidRequest, NotFound
-from belljar.gateway.engine import compaction, replay, snapshots, tokens
+from belljar.gateway.engine import compaction, replay, snapshots, tokens, unsealing
 from belljar.gateway.engine.background import Background
 from belljar.gateway.engine.caller import Caller
 from belljar.gateway.engine.history import Asked, recall
@@ -60,7 +60,7 @@ class Engine:
             raise InvalidRequest(
                 f"Response '{id}' cannot be streamed again: it was not created with background=true.", param="stream"
             )
-        if record.status == "failed" and not self._background.has(id):
+        if record.status in ("failed", "cancelled") and not self._background.has(id):
             yield await self._last_frames(record, after)
             return
         async with aclosing(self._background.follow(id, after)) as frames:
@@ -124,7 +124,7 @@ class Engine:
                 param="input",
                 fault="missing_required_parameter",
             )
-        shown = await compaction.opened(recalled.items, rooms.sealer, caller.owner, first=len(recalled.before))
+        shown = await unsealing.opened(recalled.items, rooms.sealer, caller.owner, first=len(recalled.before))
         asked = ModelRequest(model=route.name, items=shown, call_outputs=replay.told(shown), hops=caller.hops)
         summary, usage = await compaction.summarise(route, asked)
         if request.instructions:
@@ -155,7 +155,7 @@ class Engine:
         return record
 
     async def _last_frames(self, record: ResponseRecord, after: int) -> list[bytes]:
-        """What was told of a response that failed, and that it did, where nobody came to tell that."""
+        """What was told of one that failed or was called off, and that it was, where nobody came to tell that."""
         told = list(await self._records.get_events(record.id, -1))
         if not told or not snapshots.is_last(told[-1][1]):
             first = told[-1][0] + 1 if told else 0

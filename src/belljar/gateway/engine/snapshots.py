@@ -10,7 +10,7 @@ from msgspec import UNSET, structs
 
 from belljar.gateway.store.base import ResponseRecord
 from belljar.wire.codec import encode, sse
-from belljar.wire.events import TERMINAL, ErrorDetail, ErrorEvent, Event, Failed
+from belljar.wire.events import TERMINAL, ErrorDetail, ErrorEvent, Event, Failed, Incomplete
 from belljar.wire.items import InputItem, Json, OutputItem
 from belljar.wire.requests import CreateResponse
 from belljar.wire.responses import ConversationRef, Reasoner, Response, Status
@@ -51,6 +51,8 @@ def first(request: CreateResponse, id: str, now: int) -> Response:
         store=request.store,
         temperature=1.0 if request.temperature is None else request.temperature,
         top_p=1.0 if request.top_p is None else request.top_p,
+        presence_penalty=request.presence_penalty or 0.0,
+        frequency_penalty=request.frequency_penalty or 0.0,
         text=request.text,
         tool_choice=request.tool_choice,
         tools=tuple(map(shown, request.tools)),
@@ -118,9 +120,11 @@ def is_last(frame: bytes) -> bool:
 
 
 def cut_off(kept: ResponseRecord, number: int) -> list[bytes]:
-    """The last frames of a stream that has none, though its response failed, from this number on."""
-    why = msgspec.json.decode(kept.body)["error"]["message"]
+    """The last frames of a stream that has none, though its response failed or was called off, from this number on."""
     response = cast(Response, msgspec.Raw(told(kept, frozenset())))  # it is in its JSON form already
+    if kept.status == "cancelled":
+        return [sse(Incomplete(sequence_number=number, response=response))]
+    why = msgspec.json.decode(kept.body)["error"]["message"]
     detail = ErrorDetail(type="server_error", code="server_error", message=why)
     return [
         sse(ErrorEvent(sequence_number=number, error=detail)),
@@ -142,6 +146,9 @@ def filtered(items: list[dict[str, object]], include: frozenset[str]) -> list[di
         item.pop("told", None)
         if item.get("type") == "code_interpreter_call" and "code_interpreter_call.outputs" not in include:
             item["outputs"] = None
+            if isinstance(end := item.get("belljar"), dict):
+                end.pop("stdout", None)
+                end.pop("stderr", None)
         elif item.get("type") == "reasoning" and "reasoning.encrypted_content" not in include:
             item.pop("encrypted_content", None)
         elif item.get("type") == "message":

@@ -10,13 +10,14 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from belljar.errors import BelljarError, InvalidRequest, NoneFree, OperatorError, OverQuota
-from belljar.gateway.containers import Containers, Lease, Policy
+from belljar.gateway.containers import Containers, Policy, Use
 from belljar.gateway.interpreter import telling
 from belljar.gateway.interpreter.transcript import Transcript
 from belljar.gateway.store.base import ContainerFileRecord, ContainerRecord
 from belljar.sandbox.asking import make_cell
 from belljar.sandbox.outputs import Exit, FileChanged, Output
 from belljar.sandbox.packages import Installed
+from belljar.sandbox.remedies import Reader, addressed
 from belljar.wire.items import CellEnd, CodeOutput, Logs
 from belljar.wire.tools import FunctionTool
 
@@ -97,63 +98,69 @@ class Interpreter:
             if not code.strip():
                 raise InvalidRequest(telling.NO_CODE, param="code")
             cell = make_cell(code, timeout)
-            async with self._containers.lease(container) as lease:
+            async with self._containers.use(container) as use:
                 if requirements:
-                    await lease.require(requirements)
+                    await use.require(requirements)
                 transcript = Transcript()
                 changed: list[FileChanged] = []
                 end = Exit("ok")
-                async with aclosing(lease.run(cell)) as outputs:
+                async with aclosing(use.run(cell)) as outputs:
                     async for output in outputs:
                         if isinstance(output, FileChanged):
                             changed.append(output)
                             continue
-                        transcript.add(output)
                         if isinstance(output, Exit):
-                            end = output
+                            end = addressed(output, Reader.CALLER)
+                            transcript.add(addressed(output, Reader.MODEL))
                         else:
+                            transcript.add(output)
                             yield output
-                ran = await self._ran(lease, transcript, changed, end)
+                ran = await self._ran(use, transcript, changed, end)
         except (NoneFree, OverQuota, OperatorError):
             raise
         except BelljarError as error:
             ran = _not_run(error)
         yield replace(ran, told=f"{telling.MOVED}\n\n{ran.told}") if moved else ran
 
-    async def _ran(self, lease: Lease, transcript: Transcript, changed: Sequence[FileChanged], end: Exit) -> Ran:
-        files = await lease.collect(changed)
+    async def _ran(self, use: Use, transcript: Transcript, changed: Sequence[FileChanged], end: Exit) -> Ran:
+        files = await use.collect(changed)
         pictures = transcript.pictures
-        figures = await asyncio.gather(*(lease.keep_figure(one.data, one.type) for one in pictures))
+        figures = await asyncio.gather(*(use.keep_figure(one.data, one.type) for one in pictures))
         text = transcript.text
         if len(text) > self._policy.told:
-            log = await _log(lease, text, files)
+            log = await _log(use, text, files)
             text = telling.cut(text, self._policy.told, log)
         return Ran(
             status="completed" if end.status in ("ok", "raised") else "failed",
             outputs=transcript.outputs,
-            told=telling.tell(text, healed=lease.healed, files=files, left_out=lease.left_out),
+            told=telling.tell(text, healed=use.healed, files=files, left_out=use.left_out),
             images=tuple(one.url for one in pictures[: self._policy.images]),
             files=(*files, *figures),
-            gone=lease.gone,
+            gone=use.gone,
             end=CellEnd(
                 exit=end.status,
                 reason=end.reason,
                 text=end.text,
+                exit_code=end.exit_code,
+                stdout=transcript.stdout,
+                stderr=transcript.stderr,
+                limit=end.limit,
+                remedy=end.remedy,
                 seconds=end.seconds,
-                healed=lease.healed,
+                healed=use.healed,
                 files=tuple(one.path for one in files),
                 file_ids=tuple(one.id for one in (*files, *figures)),
             ),
         )
 
 
-async def _log(lease: Lease, text: str, files: Sequence[ContainerFileRecord]) -> str | None:
+async def _log(use: Use, text: str, files: Sequence[ContainerFileRecord]) -> str | None:
     """The path of the whole text: the sandbox's own log, where there was too much even for people, else one of ours."""
     own = next((one.path for one in files if _SANDBOX_LOG.fullmatch(one.path)), None)
     if own is not None:
         return own
     try:
-        return (await lease.save(f"output-{lease.cells}.txt", text.encode(), "text/plain")).path
+        return (await use.save(f"output-{use.cells}.txt", text.encode(), "text/plain")).path
     except BelljarError:  # the workspace is full, most likely
         return None
 
@@ -164,5 +171,5 @@ def _not_run(error: BelljarError) -> Ran:
         status="failed",
         outputs=(Logs(logs=told),),
         told=told,
-        end=CellEnd(exit="killed", reason=error.code, text=str(error)),
+        end=CellEnd(exit="killed", reason=error.code, text=str(error), exit_code=-1),
     )

@@ -34,10 +34,16 @@ class Transcript:
 
     def __init__(self) -> None:
         self._parts: list[list[str] | Picture] = []
+        self._stdout: list[str] = []
+        self._stderr: list[str] = []
 
     def add(self, output: Output) -> None:
         match output:
-            case Stdout(text) | Stderr(text):
+            case Stdout(text):
+                self._stdout.append(text)
+                self._write(text)
+            case Stderr(text):
+                self._stderr.append(text)
                 self._write(text)
             case Display():
                 picture = _picture(output)
@@ -71,9 +77,21 @@ class Transcript:
                 text += "".join(part)
         return text
 
+    @property
+    def stdout(self) -> str:
+        """What was written to standard output alone."""
+        return "".join(self._stdout)
+
+    @property
+    def stderr(self) -> str:
+        """What was written to standard error, and the traceback where Python would have written it there."""
+        return "".join(self._stderr)
+
     def _end(self, end: Exit) -> None:
         if end.error is not None:
             self._write(end.error.traceback, apart=True)
+            if end.error.type != "SystemExit":
+                self._stderr = [_ended(self.stderr), end.error.traceback]
         more = _LOST if end.reason == "lost" else end.hint if end.status == "raised" else end.text
         if more:
             self._write(more, apart=True)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from msgspec import structs
-
-from belljar.errors import InvalidRequest
-from belljar.gateway.server.completions import Chunks, completion, error_frame, read
+from belljar.errors import BelljarError
+from belljar.gateway.chat_completions.answers import Chunks, completion, error_frame, fault_of, fault_of_failed
+from belljar.gateway.chat_completions.reading import read_chat
 from belljar.gateway.server.http import Refusal, Request
 from belljar.gateway.server.options import Options
 from belljar.gateway.server.ports import Engine
@@ -13,9 +12,7 @@ from belljar.gateway.server.quota import Quotas
 from belljar.gateway.server.responses import finished
 from belljar.gateway.server.routing import Route
 from belljar.gateway.server.streaming import pour
-from belljar.wire import faults
-from belljar.wire.faults import Fault
-from belljar.wire.responses import ResponseError
+from belljar.wire.requests import CreateResponse
 
 
 class ChatRoutes:
@@ -28,33 +25,31 @@ class ChatRoutes:
         return [Route("POST", "/v1/chat/completions", self.create)]
 
     async def create(self, request: Request) -> None:
-        chat = read(await request.json(self._options.largest_body))
-        run = self._engine.run(chat.request, request.caller)
+        chat = read_chat(await request.json(self._options.largest_body))
+        asked = chat.request
+        run = self._engine.run(asked, request.caller)
+        base_url = _address(request)
         try:
             with self._quotas.response(request.caller.owner):
-                if chat.request.stream:
-                    chunks = Chunks(usage=chat.usage)
-                    await pour(request, run, lambda batch: map(chunks.feed, batch), _trouble, ping=self._options.ping)
+                if asked.stream:
+                    chunks = Chunks(
+                        usage=chat.usage, live=_live(asked, request), base_url=base_url, ignored=chat.ignored
+                    )
+                    await pour(request, run, chunks.frames, error_frame, ping=self._options.ping)
                     return
                 response = await finished(request, run)
-        except InvalidRequest as error:
-            if error.fault == "model_not_found":
-                raise Refusal(structs.replace(faults.of(error), status=404)) from None
-            raise
+        except BelljarError as error:
+            raise Refusal(fault_of(error)) from None
         if response.status == "failed":
-            raise Refusal(_failed(response.error))
-        await request.reply(200, completion(response))
+            raise Refusal(fault_of_failed(response.error))
+        await request.reply(200, completion(response, base_url, chat.ignored))
 
 
-def _trouble(fault: Fault) -> bytes:
-    return error_frame(fault.type, fault.code, fault.message, fault.param)
+def _live(asked: CreateResponse, request: Request) -> bool:
+    return request.caller.live if asked.belljar.live is None else asked.belljar.live
 
 
-def _failed(error: ResponseError | None) -> Fault:
-    """Chat completions have no failed answers, only errors."""
-    return Fault(
-        status=500,
-        type="server_error",
-        code=error.code if error else None,
-        message=error.message if error else "The response failed.",
-    )
+def _address(request: Request) -> str:
+    """This gateway as its client calls it: files are cited by where they can be fetched."""
+    host = request.headers.get(b"host", b"").decode("latin-1")
+    return f"{request.scope['scheme']}://{host}" if host else ""

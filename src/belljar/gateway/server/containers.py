@@ -13,6 +13,7 @@ from belljar.gateway.server.routing import Route
 from belljar.gateway.store.base import Blob, ContainerFileRecord, ContainerRecord, FileRecord
 from belljar.wire import complaints, reading
 from belljar.wire.codec import encode
+from belljar.wire.containers import Container
 from belljar.wire.items import Json
 
 _FIELDS = {"file_id", "extract"}
@@ -67,8 +68,7 @@ class ContainerRoutes:
     async def index(self, request: Request) -> None:
         page = request.query.page()
         rows = await self._containers.list(request.caller.owner, page, request.query.get("name"))
-        shown = [objects.container(row, self._containers.status(row)) for row in rows[: page.limit]]
-        await request.reply(200, objects.page(shown, len(rows) > page.limit))
+        await request.reply(200, objects.page(rows, page.limit, self._shown))
 
     async def get(self, request: Request) -> None:
         await self._reply(request, await self._find(request))
@@ -89,15 +89,14 @@ class ContainerRoutes:
             body = await request.json(self._options.largest_body)
             made = await self._place(container, _file_id(body), request.caller.owner, extract=extract)
         if isinstance(made, list):
-            await request.reply(200, objects.page([objects.container_file(file) for file in made], False))
+            await request.reply(200, objects.page(made, len(made), objects.container_file))
         else:
             await request.reply(200, encode(objects.container_file(made)))
 
     async def list_files(self, request: Request) -> None:
         page = request.query.page()
         rows = await self._containers.list_files(await self._find(request), page)
-        shown = [objects.container_file(row) for row in rows[: page.limit]]
-        await request.reply(200, objects.page(shown, len(rows) > page.limit))
+        await request.reply(200, objects.page(rows, page.limit, objects.container_file))
 
     async def get_file(self, request: Request) -> None:
         file = await self._containers.get_file(await self._find(request), request.params["file_id"])
@@ -126,7 +125,10 @@ class ContainerRoutes:
         return await self._containers.get(request.params["id"], request.caller.owner)
 
     async def _reply(self, request: Request, record: ContainerRecord) -> None:
-        await request.reply(200, encode(objects.container(record, self._containers.status(record))))
+        await request.reply(200, encode(self._shown(record)))
+
+    def _shown(self, record: ContainerRecord) -> Container:
+        return objects.container(record, self._containers.status(record))
 
     async def _file(self, id: str, owner: str, param: str) -> FileRecord:
         record = await self._records.get_file(id, owner)
@@ -179,7 +181,9 @@ def _read(form: uploads.Form, extract: bool) -> bool:
     told = form.fields.get("extract", "true" if extract else "false").lower()
     if told not in ("true", "false"):
         raise complaints.not_one_of("extract", told, ("true", "false"))
-    if (form.file is None) == ("file_id" not in form.fields):
+    if form.file is not None and "file_id" in form.fields:
+        raise complaints.both("file", "file_id")
+    if form.file is None and "file_id" not in form.fields:
         raise complaints.missing("file", "Send either 'file' or 'file_id'.")
     return told == "true"
 

@@ -32,7 +32,7 @@ class ConversationRoutes:
 
     async def create(self, request: Request) -> None:
         body = await self._body(request, {"metadata", "items"})
-        metadata = reading.read_metadata(body.get("metadata") or {})
+        metadata = reading.read_metadata(body.get("metadata"))
         items = reading.read_items(body["items"], "items") if body.get("items") is not None else ()
         record = await self._conversations.create(request.caller, metadata, items)
         await request.reply(200, encode(objects.conversation(record)))
@@ -45,7 +45,7 @@ class ConversationRoutes:
         body = await self._body(request, {"metadata"})
         if "metadata" not in body:
             raise complaints.missing("metadata")
-        metadata = reading.read_metadata(body["metadata"] or {})
+        metadata = reading.read_metadata(body["metadata"])
         record = await self._conversations.update(request.params["id"], request.caller, metadata)
         await request.reply(200, encode(objects.conversation(record)))
 

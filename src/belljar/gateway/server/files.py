@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import get_args
 
 from belljar.errors import InvalidRequest, NotFound
 from belljar.gateway.server import downloads, objects, uploads
@@ -15,8 +16,9 @@ from belljar.gateway.server.routing import Route
 from belljar.gateway.store.base import Blobs, FileRecord, Records
 from belljar.wire import complaints, ids
 from belljar.wire.codec import encode
+from belljar.wire.files import Purpose
 
-_PURPOSES = ("assistants", "batch", "fine-tune", "vision", "user_data", "evals")
+_PURPOSES: tuple[Purpose, ...] = get_args(Purpose)
 _ANCHOR, _SECONDS = "expires_after[anchor]", "expires_after[seconds]"
 _FIELDS = {"purpose", _ANCHOR, _SECONDS}
 _SHORTEST, _LONGEST = 3600, 2_592_000
@@ -75,8 +77,7 @@ class Files:
     async def index(self, request: Request) -> None:
         page = request.query.page(default=_MOST, most=_MOST)
         rows = await self._records.list_files(request.caller.owner, page, request.query.get("purpose"))
-        files = [objects.file(row) for row in rows[: page.limit]]
-        await request.reply(200, objects.page(files, len(rows) > page.limit))
+        await request.reply(200, objects.page(rows, page.limit, objects.file))
 
     async def get(self, request: Request) -> None:
         await request.reply(200, encode(objects.file(await self._find(request))))

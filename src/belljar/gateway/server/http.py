@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 from belljar.errors import InvalidRequest, TooLarge
 from belljar.gateway.engine.caller import Caller
+from belljar.gateway.server import packed
 from belljar.gateway.server.query import Query
 from belljar.gateway.server.rest import CONNECTION, LARGE, Rest
 from belljar.wire import ids, reading
@@ -22,7 +23,7 @@ Send: TypeAlias = Callable[[Message], Awaitable[None]]
 Headers: TypeAlias = Sequence[tuple[bytes, bytes]]
 
 JSON = b"application/json"
-_PLAIN = b"identity"
+_PLAIN = "identity"
 EVENTS = b"text/event-stream; charset=utf-8"
 _VERSION = (b"openai-version", b"2020-10-01")
 _SKIPPED = 1 << 16
@@ -54,6 +55,7 @@ class Request:
         "_read",
         "_receive",
         "_send",
+        "_unpacker",
         "always",
         "caller",
         "finished",
@@ -74,6 +76,7 @@ class Request:
         self._patience = patience
         self._query: Query | None = None
         self._read = 0
+        self._unpacker: packed.Unpacker | None = None
         self.scope = scope
         self.method: str = scope["method"]
         self.path: str = scope["raw_path"].decode("ascii", "replace")
@@ -109,6 +112,11 @@ class Request:
         return self.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
 
     @property
+    def encoding(self) -> str:
+        """How the body is packed."""
+        return self.headers.get(b"content-encoding", b"").decode("latin-1").strip().lower() or _PLAIN
+
+    @property
     def length(self) -> int | None:
         """The body's, where the client told."""
         told = self.headers.get(b"content-length")
@@ -116,11 +124,23 @@ class Request:
 
     async def read(self) -> bytes:
         """The next bytes of the body; none at its end."""
-        packed = self.headers.get(b"content-encoding", _PLAIN)
-        if packed.lower() != _PLAIN:
-            raise InvalidRequest(
-                f"Unsupported content encoding: '{packed.decode('latin-1')}'. Send the body as it is, not packed."
-            )
+        if self.encoding == _PLAIN:
+            return await self._bytes()
+        if self._unpacker is None:
+            self._unpacker = packed.unpacker(self.encoding)
+            if self._unpacker is None:
+                raise Refusal(packed.unknown(self.encoding), (packed.ACCEPTED,))
+        while True:
+            data = b"" if self._unpacker.waiting else await self._bytes()
+            if not data and not self._unpacker.waiting:
+                if not self._unpacker.over:
+                    raise packed.cut_short(self.encoding)
+                return b""
+            if piece := self._unpacker.feed(data):
+                return piece
+
+    async def _bytes(self) -> bytes:
+        """The next bytes as they come; none at the end."""
         while not self.finished:
             message = await self._receive_in_time()
             if message["type"] == "http.disconnect":
@@ -133,6 +153,8 @@ class Request:
 
     def take(self) -> Rest | None:
         """What `read` has not given of a large body, for a thread to read; None where there is little or no telling."""
+        if self.encoding != _PLAIN:
+            return None
         given = self.scope.get("extensions", {}).get(CONNECTION)
         left = (self.length or 0) - self._read
         if given is None or left < LARGE:
@@ -146,7 +168,7 @@ class Request:
         if (self.length or 0) > limit:
             raise _too_large(limit)
         data = await self.read()
-        if not self.finished:
+        if not self.finished or self._unpacker is not None:
             pieces, size = [data], len(data)
             while piece := await self.read():
                 pieces.append(piece)
@@ -200,7 +222,7 @@ class Request:
         await self.write(data)
         try:
             async with asyncio.timeout(_LINGER):
-                while await self.read():
+                while await self._bytes():
                     pass
         except (TimeoutError, Gone, Refusal):
             pass

@@ -1,16 +1,24 @@
-"""Files, containers, conversations, models and lists as they look on the wire."""
+"""Records as the objects of the API: files, containers, conversations, models, and pages of them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, cast
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import UNSET, Raw, Struct
 
+from belljar.gateway.containers.names import MOUNT
 from belljar.gateway.server.ports import ModelInfo
 from belljar.gateway.store.base import ContainerFileRecord, ContainerRecord, ConversationRecord, FileRecord, ItemRecord
+from belljar.wire import answers
+from belljar.wire.answers import Deleted, DeletedKind, ListPage, Row
 from belljar.wire.codec import encode
+from belljar.wire.containers import Container, ContainerFile, Network
+from belljar.wire.conversations import Conversation
+from belljar.wire.files import File
+from belljar.wire.requests import ExpiresAfter
+from belljar.wire.tools import Tier
 
 
 class _Named(Struct):
@@ -18,84 +26,68 @@ class _Named(Struct):
 
 
 _named = msgspec.json.Decoder(_Named)
+_network = msgspec.json.Decoder(Network)  # which passes over secrets
 
 
-def file(record: FileRecord) -> dict[str, Any]:
-    return {
-        "id": record.id,
-        "object": "file",
-        "bytes": record.size,
-        "created_at": record.created_at,
-        "expires_at": record.expires_at,
-        "filename": record.filename,
-        "purpose": record.purpose,
-        "status": "processed",
-        "status_details": None,
-    }
+def file(record: FileRecord) -> File:
+    return File(
+        id=record.id,
+        bytes=record.size,
+        created_at=record.created_at,
+        filename=record.filename,
+        purpose=record.purpose,
+        expires_at=UNSET if record.expires_at is None else record.expires_at,
+    )
 
 
-def container(record: ContainerRecord, status: str) -> dict[str, Any]:
-    return {
-        "id": record.id,
-        "object": "container",
-        "name": record.name,
-        "created_at": record.created_at,
-        "status": status,
-        "last_active_at": record.last_active_at,
-        "expires_after": {"anchor": "last_active_at", "minutes": record.minutes},
-        "memory_limit": record.memory,
-        "network_policy": _network(record.network),
-    }
+def container(record: ContainerRecord, status: str) -> Container:
+    return Container(
+        id=record.id,
+        created_at=record.created_at,
+        name=record.name,
+        status=cast(Any, status),
+        last_active_at=record.last_active_at,
+        expires_after=ExpiresAfter(anchor="last_active_at", minutes=record.minutes),
+        memory_limit=cast(Tier, record.memory),
+        network_policy=_network.decode(record.network),
+    )
 
 
-def container_file(record: ContainerFileRecord) -> dict[str, Any]:
-    return {
-        "id": record.id,
-        "object": "container.file",
-        "container_id": record.container_id,
-        "created_at": record.created_at,
-        "bytes": record.size,
-        "path": f"/mnt/data/{record.path}",
-        "source": record.source,
-    }
+def container_file(record: ContainerFileRecord) -> ContainerFile:
+    return ContainerFile(
+        id=record.id,
+        container_id=record.container_id,
+        created_at=record.created_at,
+        bytes=record.size,
+        path=f"{MOUNT}{record.path}",
+        source=cast(Any, record.source),
+    )
 
 
-def conversation(record: ConversationRecord) -> dict[str, Any]:
-    return {
-        "id": record.id,
-        "object": "conversation",
-        "created_at": record.created_at,
-        "metadata": record.metadata,
-    }
+def conversation(record: ConversationRecord) -> Conversation:
+    return Conversation(id=record.id, created_at=record.created_at, metadata=record.metadata)
 
 
 def model(info: ModelInfo) -> dict[str, Any]:
     return {"id": info.id, "object": "model", "created": info.created, "owned_by": info.owned_by}
 
 
-def deleted(id: str, kind: str) -> bytes:
-    return encode({"id": id, "object": kind, "deleted": True})
+def deleted(id: str, kind: DeletedKind) -> bytes:
+    return encode(Deleted(id=id, object=kind))
 
 
-def page(data: Sequence[dict[str, Any]], has_more: bool) -> bytes:
-    """A list. The ids of an empty one are empty: the SDK's types and the specification want texts there."""
-    first, last = (data[0]["id"], data[-1]["id"]) if data else ("", "")
-    return encode({"object": "list", "data": data, "first_id": first, "last_id": last, "has_more": has_more})
+def page(rows: Sequence[Row], limit: int, shown: Callable[[Row], object]) -> bytes:
+    """A page of a list, of rows that may be one more than it holds."""
+    return encode(answers.page(rows, limit, shown))
 
 
 def page_of_items(items: Sequence[ItemRecord], has_more: bool) -> bytes:
     """A list of items that are JSON already."""
     first, last = (items[0].id, items[-1].id) if items else ("", "")
-    data = [Raw(item.body) for item in items]
-    return encode({"object": "list", "data": data, "first_id": first, "last_id": last, "has_more": has_more})
+    data = tuple([Raw(item.body) for item in items])
+    return encode(ListPage(data=data, first_id=first, last_id=last, has_more=has_more))
 
 
 def item(body: bytes) -> ItemRecord:
     """An item in JSON, with the id that is in it."""
     return ItemRecord(id=_named.decode(body).id, body=body)
-
-
-def _network(policy: bytes) -> dict[str, Any]:
-    """Without its secrets."""
-    told: dict[str, Any] = msgspec.json.decode(policy)
-    return {key: told[key] for key in ("type", "allowed_domains") if key in told}

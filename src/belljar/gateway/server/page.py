@@ -16,6 +16,7 @@ from belljar.gateway.server.ports import Services
 from belljar.gateway.server.produced import Produced
 from belljar.gateway.server.quota import Quotas
 from belljar.gateway.server.routing import Route
+from belljar.sandbox.remedies import REMEDIES, Reader
 from belljar.wire.codec import encode
 
 _TYPES = {".html": b"text/html", ".css": b"text/css", ".js": b"text/javascript", ".svg": b"image/svg+xml"}
@@ -89,6 +90,7 @@ class PageRoutes:
             "largest_upload": options.largest_upload,
             "large_upload": min(_LARGE, options.largest_upload),
             "project": None if options.project is None else str(options.project),
+            "remedies": {limit: one.of(Reader.PAGE) for limit, one in REMEDIES.items()},
         }
         await request.reply(200, encode(about), headers=((b"cache-control", b"no-store"),))
 

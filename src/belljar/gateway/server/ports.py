@@ -130,6 +130,9 @@ class ModelInfo(Protocol):
 
 class Models(Protocol):
     async def list(self) -> Sequence[ModelInfo]: ...
+    async def look(self) -> Sequence[ModelInfo]:
+        """The same, after another look for model servers on this machine."""
+        ...
 
 
 class Keyring(Protocol):

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
 from types import MappingProxyType
 from typing import Protocol
 from urllib.parse import quote
 
+from msgspec import structs
+
 from belljar.config import Upstream
-from belljar.dialects import anthropic, chat, gemini, openai, xai
-from belljar.dialects.deltas import Decoder, Delta, ModelRequest
+from belljar.dialects import anthropic, chat, gemini, in_words, openai, xai
+from belljar.dialects.deltas import Decoder, Delta, ModelRequest, Spent
 from belljar.dialects.premises import Premises
 from belljar.dialects.quirks import Quirks
 from belljar.errors import BadSettings, ProviderError
@@ -19,6 +23,8 @@ from belljar.gateway.upstream.endpoint import Endpoint
 from belljar.gateway.upstream.transport import Transport, whole
 
 _FAULT_BYTES = 64 * 1024
+_LEAST_TOKENS = 3
+"""No chat template makes fewer of anything: a server that says so does not count."""
 
 
 class Dialect(Protocol):
@@ -59,10 +65,27 @@ class DialectModel:
         self.endpoint = Endpoint(upstream, self._dialect.headers)
         self.list_url = self.endpoint.url(self._dialect.LIST)
         self._transport = transport
+        self._deaf: dict[str, bool] = {}
+        """Models that are known to be given tools by this server, or not to be."""
+        self._trying = asyncio.Lock()
         transport.prepare(self.list_url)
 
     async def ask(self, request: ModelRequest) -> AsyncGenerator[list[Delta], None]:
         """One turn. Closing the generator closes the connection, so that the model stops."""
+        if self._dialect is chat and await self._is_deaf(request):
+            request = structs.replace(request, in_words=True)
+        try:
+            async with aclosing(self._ask(request)) as answer:
+                async for batch in answer:
+                    yield batch
+            return
+        except _NoTools:
+            self._deaf[request.model] = True
+        async with aclosing(self._ask(structs.replace(request, in_words=True))) as answer:
+            async for batch in answer:
+                yield batch
+
+    async def _ask(self, request: ModelRequest) -> AsyncGenerator[list[Delta], None]:
         endpoint, dialect = self.endpoint, self._dialect
         body: bytes | None = dialect.encode(request, endpoint.quirks)
         decoder = dialect.decoder(request, endpoint.quirks, endpoint.name)
@@ -74,6 +97,9 @@ class DialectModel:
                 answer = await self._transport.post(url, headers, body, timeout=endpoint.timeout)
                 if answer.status != 200:
                     said = await whole(answer, _FAULT_BYTES)
+                    by_protocol = dialect is chat and request.tools and not request.in_words
+                    if by_protocol and in_words.refused(answer.status, said):
+                        raise _NoTools
                     raise dialect.fault(answer.status, answer.headers, said, endpoint.name)
                 while data := await answer.read():
                     if batch := decoder.feed(data):
@@ -89,3 +115,37 @@ class DialectModel:
         finally:
             if answer is not None:
                 answer.close()
+
+    # -- whether tools reach a model
+
+    async def _is_deaf(self, request: ModelRequest) -> bool:
+        """Whether it is known not to be given tools; tried out before the first that it would be."""
+        model = request.model
+        if self.endpoint.quirks.drops_tools and request.tools and model not in self._deaf:
+            async with self._trying:
+                if model not in self._deaf:
+                    await self._try(model)
+        return self._deaf.get(model, False)
+
+    async def _try(self, model: str) -> None:
+        """What cannot be found out is left open: whoever asks is told what is wrong."""
+        try:
+            without, with_one = [await self._length(trial) for trial in in_words.trials(model)]
+        except _NoTools:
+            self._deaf[model] = True
+        except ProviderError:
+            return
+        else:
+            self._deaf[model] = without == with_one > _LEAST_TOKENS
+
+    async def _length(self, trial: ModelRequest) -> int:
+        """Of the prompt as the model had it, in tokens; 0 where its server does not count."""
+        spent = 0
+        async with aclosing(self._ask(trial)) as answer:
+            async for batch in answer:
+                spent = next((delta.usage.input_tokens for delta in batch if isinstance(delta, Spent)), spent)
+        return spent
+
+
+class _NoTools(Exception):
+    """The server refuses to give this model tools."""

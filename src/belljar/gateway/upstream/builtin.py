@@ -68,8 +68,8 @@ message, and tell you what happened. Try:
 sum(n * n for n in range(10))
 ```
 
-For a model that thinks, start LM Studio or Ollama on this machine or set a key such as `OPENAI_API_KEY`, start \
-`belljar serve` again, and choose one of the names that `GET /v1/models` lists."""
+For a model that thinks, start LM Studio or Ollama on this machine, which is found while I run, or set a key such as \
+`OPENAI_API_KEY` and start `belljar serve` again. Then choose one of the names that `GET /v1/models` lists."""
 _NO_TOOL = """\
 That is Python and I would run it, but the request does not give me the tool. Add it:
 

@@ -17,9 +17,11 @@ from belljar.gateway.upstream.answers import Broken
 Keyed: TypeAlias = Callable[[str | None, str, Quirks], Mapping[str, str]]
 """The headers that show a key at an address to a kind of server."""
 
-_PRODUCTS = MappingProxyType(
-    {"lm_studio": "LM Studio", "ollama": "Ollama", "vllm": "vLLM", "llama_cpp": "the llama.cpp server"}
+_PRODUCTS = MappingProxyType({"lm_studio": "LM Studio", "ollama": "Ollama", "vllm": "vLLM", "llama_cpp": "llama.cpp"})
+_FILLED_BY = MappingProxyType(
+    {"lm_studio": "load one in LM Studio, or run: lms load", "ollama": "run: ollama pull NAME"}
 )
+"""How a server without a model gets one."""
 _SECRET = ("auth", "key", "token", "secret", "cookie")
 _LEAST = 8
 """Characters of a secret: shorter ones are placeholders, and hiding them would maim the text around."""
@@ -49,6 +51,9 @@ class Endpoint:
     def __repr__(self) -> str:
         return f"Endpoint({self.name!r}, {self._origin!r})"
 
+    def __str__(self) -> str:
+        return f"{self.name} at {self._origin}"
+
     def url(self, path: str) -> str:
         return self._base + path
 
@@ -59,10 +64,10 @@ class Endpoint:
     def unreachable(self, broken: Broken) -> Unreachable:
         """The failure in words that name the upstream and what to do."""
         if not broken.resend:
-            return Unreachable(f"{self.name} at {self._origin}: {broken}; ask again, or look into its log")
+            return Unreachable(f"{self}: {broken}; ask again, or look into its log")
         product = _PRODUCTS.get(self.quirks.name)
         remedy = f"is {product} running?" if product else "is it running, and is base_url right?"
-        return Unreachable(f"{self.name} at {self._origin} cannot be reached: {broken}; {remedy}")
+        return Unreachable(f"{self} cannot be reached: {broken}; {remedy}")
 
     def hush(self, error: ProviderError) -> None:
         """Take our keys out of an error: some servers repeat what they were sent."""
@@ -71,6 +76,16 @@ class Endpoint:
             text = text.replace(secret, "[key]")
         if text != str(error):
             error.args = (text,)
+
+
+def product_of(kind: str) -> str | None:
+    """What people call a server of this row of quirks, where it is one that they run themselves."""
+    return _PRODUCTS.get(kind)
+
+
+def without_models(kind: str) -> str:
+    """What is said of a server that has no model to offer."""
+    return f"it has no models; {_FILLED_BY.get(kind, 'load one there')}"
 
 
 def _quirks(upstream: Upstream) -> Quirks:

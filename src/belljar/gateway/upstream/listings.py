@@ -1,4 +1,4 @@
-"""A server's list of models, read: their names, and what little it tells of them."""
+"""A server's list of models, read: their names, what little it tells of them, and why there is none."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from belljar.dialects import faults
 from belljar.models import supports_vision
 
 _SEEING = re.compile(
@@ -17,6 +18,7 @@ _SEEING = re.compile(
     r"|mistral-(small|medium|large)-?(3|latest)|qwen-?3\.[5-9]",
     re.IGNORECASE,
 )
+_LOADS = "it is still loading its model"
 
 
 class Listed(Struct, frozen=True):
@@ -24,6 +26,33 @@ class Listed(Struct, frozen=True):
 
     created: int = 0
     sees: bool = False
+    owner: str = ""
+    """Whose the server says it is; some servers tell by it what they are."""
+
+
+class Missing(Struct, frozen=True):
+    """Why there is no list."""
+
+    why: str
+    loading: bool = False
+    """It will be there in a while."""
+    locked: bool = False
+    """Another key may open it."""
+    kind: str | None = None
+    """The row of quirks of a server that can be told by how it says so."""
+
+
+def judge(status: int, body: bytes) -> dict[str, Listed] | Missing:
+    """What a server answered that was asked for its models."""
+    listed = read(body) if status == 200 else None
+    if listed is not None:
+        return listed
+    words = body[:2000].decode(errors="replace")
+    if faults.is_loading(status, words):
+        return Missing(_LOADS, loading=True, kind="llama_cpp" if "unavailable_error" in words else None)
+    if status in (401, 403):
+        return Missing(f"it wants a key ({status})", locked=True)
+    return Missing(f"it answered {status}" + (" without a list" if status == 200 else ""))
 
 
 def read(body: bytes) -> dict[str, Listed] | None:
@@ -34,7 +63,9 @@ def read(body: bytes) -> dict[str, Listed] | None:
         return None
     data = listed.data
     if data is None:
-        return _googles(listed.models) if listed.models else None
+        if listed.models:
+            return _googles(listed.models)
+        return {} if listed.object == "list" else None  # Ollama writes null where it has no models
     return {one["id"]: _listed(one) for one in data if isinstance(one.get("id"), str) and one["id"]}
 
 
@@ -45,6 +76,7 @@ def sees(name: str) -> bool:
 
 
 class _List(Struct):
+    object: Any = None
     data: list[dict[str, Any]] | None = None
     models: list[dict[str, Any]] | None = None
 
@@ -60,9 +92,13 @@ def _googles(models: list[dict[str, Any]]) -> dict[str, Listed]:
 
 
 def _listed(model: Mapping[str, Any]) -> Listed:
-    created = model.get("created")
+    created, owner = model.get("created"), model.get("owned_by")
     told = _told(model)
-    return Listed(created if isinstance(created, int) else 0, sees(model["id"]) if told is None else told)
+    return Listed(
+        created if isinstance(created, int) else 0,
+        sees(model["id"]) if told is None else told,
+        owner if isinstance(owner, str) else "",
+    )
 
 
 def _told(model: Mapping[str, Any]) -> bool | None:

@@ -3,48 +3,36 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 from msgspec import Struct
 
 from belljar.config import Upstream
-from belljar.dialects.deltas import Model, Traits
-from belljar.errors import BadSettings, InvalidRequest
-from belljar.gateway.upstream import builtin, listings
-from belljar.gateway.upstream.adapter import DIALECTS, DialectModel
-from belljar.gateway.upstream.answers import Broken
-from belljar.gateway.upstream.hosted import HostedFiles
-from belljar.gateway.upstream.listings import Listed
+from belljar.dialects.deltas import Model
+from belljar.errors import BadSettings, InvalidRequest, Loading, ProviderError, Unreachable
+from belljar.gateway.upstream import builtin
+from belljar.gateway.upstream.discovery import plain_name
+from belljar.gateway.upstream.rounds import Round
+from belljar.gateway.upstream.shelf import Route, Shelf
 from belljar.gateway.upstream.transport import Transport
+
+__all__ = ["Infos", "ModelInfo", "Models", "Route"]
 
 FRESH_SECONDS = 60.0
 """After which a list is asked for again, in the background."""
 FORCED_SECONDS = 5.0
 """Between two lists that an unknown name makes us ask for."""
-_LIST_SECONDS = 5.0
-_NEVER = float("inf")
-"""The age of lists that have not been asked for."""
+LOOK_SECONDS = 2.0
+"""Likewise on this machine, where it costs next to nothing."""
+_PATIENCE = 2.0
+"""Seconds that whoever makes us ask again waits for it."""
 _NAMED = 12
 """Models that an error names."""
 _NAME = 100
 """Characters of a wrong name that it repeats."""
-_RUNNING = frozenset({"anthropic", "gemini", "xai"})
-"""Dialects of vendors that can run code themselves, beside OpenAI at its own address."""
-
-
-class Route(Struct, frozen=True):
-    """A model, and the name that it goes by at its upstream."""
-
-    model: Model
-    name: str
-    traits: Traits
-    upstream: str
-    files: HostedFiles | None = None
-    """Those that code made which the provider ran."""
 
 
 class ModelInfo(Struct, frozen=True):
@@ -66,58 +54,83 @@ class Models:
         upstreams: Sequence[Upstream],
         transport: Transport,
         *,
+        sought: Sequence[Upstream] = (),
         own: Model | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`own` stands in for the built-in model."""
-        self._clock = clock
+        """`sought` are those that may be there, now or later. `own` stands in for the built-in model."""
         self._own = Route(own or builtin.BuiltIn(), builtin.NAME, builtin.TRAITS, builtin.NAME)
-        self._shelves = {upstream.name: _Shelf(upstream, transport) for upstream in upstreams}
-        if len(self._shelves) < len(upstreams):
-            twice = Counter(upstream.name for upstream in upstreams).most_common(1)[0][0]
-            raise BadSettings(f"upstreams: two are called {twice!r}; give each its own name")
-        self._asking = any(shelf.asked for shelf in self._shelves.values())
-        self._asked_at = -_NEVER
-        self._refreshing: asyncio.Task[None] | None = None
-        self._routes: dict[str, Route] = {}
+        self._all = [
+            *(Shelf(one, transport) for one in upstreams),
+            *(Shelf(one, transport, sought=True) for one in sought),
+        ]
+        name, count = Counter(one.name for one in upstreams).most_common(1)[0] if upstreams else ("", 0)
+        if count > 1:
+            raise BadSettings(f"upstreams: two are called {name!r}; give each its own name")
+        asked = [shelf for shelf in self._all if shelf.asked]
+        self._near = Round([shelf for shelf in asked if shelf.near], self._index, clock)
+        self._far = Round([shelf for shelf in asked if not shelf.near], self._index, clock)
+        self._shelves: Mapping[str, Shelf] = {}
+        self._routes: Mapping[str, Route] = {}
         self._index()
 
     async def resolve(self, name: str) -> Route:
-        """The model of that name; `InvalidRequest` names those there are."""
-        if self._age() >= FRESH_SECONDS:
-            self._refresh()
+        """The model of that name; `InvalidRequest` names those there are, `Loading` says that it may be there soon."""
+        for one in (self._near, self._far):
+            if one.age >= FRESH_SECONDS:
+                one.begin()
         route = self._routes.get(name) or self._prefixed(name)
-        if route is None and self._age() == _NEVER:  # a pattern decides only once the lists have been seen
-            await asyncio.shield(self._refresh())
-        route = route or self._offered(name)
-        if route is None and (self._refreshing or self._age() >= FORCED_SECONDS):
-            await asyncio.shield(self._refresh())
-            route = self._offered(name)
+        if route is None:  # a pattern decides only once the lists have been seen
+            await asyncio.gather(*(one.wait() for one in (self._near, self._far) if one.is_first))
+            route = self._found(name)
+        if route is None:
+            await asyncio.gather(self._near.again(LOOK_SECONDS, _PATIENCE), self._far.again(FORCED_SECONDS, _PATIENCE))
+            route = self._found(name)
         if route is None:
             raise self._unknown(name)
         return route
 
     async def list(self) -> Infos:
         """All models that are known by name, ours first: by their bare names where that is clear."""
-        age = self._age()
-        if age >= FRESH_SECONDS:
-            refresh = self._refresh()
-            if age == _NEVER:
-                await asyncio.shield(refresh)
-        return self._infos()
+        await asyncio.gather(*(one.wait() for one in (self._near, self._far) if one.is_first))
+        for one in (self._near, self._far):
+            if one.age >= FRESH_SECONDS:
+                one.begin()
+        return self.known()
+
+    async def look(self) -> Infos:
+        """The same, after another look at this machine if the last was not just now."""
+        await self._near.again(LOOK_SECONDS, _PATIENCE)
+        return await self.list()
+
+    async def watch(self) -> None:
+        """Look again at this machine, if no model is there but our own, or one that is being loaded."""
+        if not any(shelf.known for shelf in self._all) or any(shelf.state == "loading" for shelf in self._all):
+            await self._near.wait()
+
+    def troubles(self) -> dict[str, str]:
+        """Why an upstream offers nothing new, by its name; of those that were only sought, where somebody answered."""
+        return {shelf.name: shelf.trouble for shelf in self._all if shelf.trouble and _worth_telling(shelf)}
+
+    def nobody_at(self) -> Sequence[str]:
+        """Where a server was sought and nobody answers."""
+        return [shelf.place for shelf in self._all if shelf.sought and shelf.state in ("unasked", "nobody")]
 
     async def close(self) -> None:
         """Stop asking for lists. The transport is its owner's to close."""
-        if self._refreshing:
-            self._refreshing.cancel()
-            await asyncio.wait({self._refreshing})
+        await self._near.close()
+        await self._far.close()
 
     # -- finding
+
+    def _found(self, name: str) -> Route | None:
+        return self._routes.get(name) or self._prefixed(name) or self._offered(name)
 
     def _prefixed(self, name: str) -> Route | None:
         """By its upstream's name, which is taken at its word."""
         prefix, _, rest = name.partition("/")
-        shelf = self._shelves.get(prefix)
+        found = (one for one in self._shelves.values() if one.sought and plain_name(one.name) == prefix)
+        shelf = self._shelves.get(prefix) or next(found, None)
         return shelf.route(rest) if shelf is not None and rest else None
 
     def _offered(self, name: str) -> Route | None:
@@ -125,23 +138,33 @@ class Models:
         offering = self._offering(name)
         return offering[0].route(name) if len(offering) == 1 else None
 
-    def _offering(self, name: str) -> Sequence[_Shelf]:
-        """The upstreams that have the name in their lists, or else that have a pattern for it."""
-        shelves = self._shelves.values()
-        return [one for one in shelves if name in one.known] or [one for one in shelves if one.matches(name)]
+    def _offering(self, name: str) -> Sequence[Shelf]:
+        """The upstreams that have the name in their lists, or else that have a pattern for it.
+
+        What was only found comes after what was given: a server that starts changes nothing for names that worked.
+        """
+        having = [one for one in self._shelves.values() if name in one.known]
+        given = [one for one in having if not one.sought]
+        return given or having or [one for one in self._shelves.values() if one.matches(name)]
 
     def _index(self) -> None:
-        """The bare names that are clear: in one list, not our own, and not read as a prefix."""
-        count = Counter(name for shelf in self._shelves.values() for name in shelf.known)
-        self._routes = {
+        """The upstreams that are there, and the bare names that are clear: in one list, not our own, and no prefix."""
+        shelves: dict[str, Shelf] = {}
+        for shelf in self._all:
+            if shelf.offered:
+                shelves.setdefault(shelf.name, shelf)  # what was found does not take the name of what was given one
+        self._shelves = shelves
+        routes = {
             name: shelf.route(name)
-            for shelf in self._shelves.values()
+            for shelf in shelves.values()
             for name in shelf.known
-            if count[name] == 1 and name.partition("/")[0] not in self._shelves
+            if self._offering(name) == [shelf] and name.partition("/")[0] not in shelves
         }
-        self._routes[builtin.NAME] = self._own
+        routes[builtin.NAME] = self._own
+        self._routes = routes
 
-    def _infos(self) -> Infos:
+    def known(self) -> Infos:
+        """Those that are known now, asking nobody."""
         infos = [ModelInfo(builtin.NAME, builtin.NAME)]
         for shelf in self._shelves.values():
             for name, listed in shelf.known.items():
@@ -149,7 +172,9 @@ class Models:
                 infos.append(ModelInfo(name if clear else f"{shelf.name}/{name}", shelf.name, listed.created))
         return infos
 
-    def _unknown(self, name: str) -> InvalidRequest:
+    # -- saying why not
+
+    def _unknown(self, name: str) -> InvalidRequest | ProviderError:
         import difflib
 
         shown = name if len(name) <= _NAME else name[: _NAME - 1] + "…"
@@ -157,89 +182,38 @@ class Models:
         if offering:
             either = _either([f"{shelf.name}/{name}" for shelf in offering])
             return _refusal(f"The requested model '{shown}' is offered by several upstreams: say {either}.")
-        ids = [info.id for info in self._infos()]
+        gone = next((one for one in self._all if {name, name.removeprefix(f"{one.name}/")} & one.former), None)
+        if gone is not None:
+            return Unreachable(f"The model '{shown}' was there and is gone: {_ended(gone.trouble)}")
+        ids = [info.id for info in self.known()]
         near = difflib.get_close_matches(shown, ids, 3)
         more = f" and {len(ids) - _NAMED} more, which GET /v1/models lists" if len(ids) > _NAMED else ""
+        known = f" Known models: {', '.join(ids[:_NAMED])}{more}."
+        loading = [one for one in self._all if one.state == "loading"]
+        if loading:
+            told = " and ".join(one.trouble for one in loading)
+            return Loading(f"The requested model '{shown}' is not there yet: {told}. Ask again in a moment.{known}")
         return _refusal(
             f"The requested model '{shown}' does not exist."
             + (f" Did you mean {_either(near)}?" if near else "")
-            + f" Known models: {', '.join(ids[:_NAMED])}{more}."
-            + "".join(f" No list from {_ended(shelf.trouble)}" for shelf in self._shelves.values() if shelf.trouble)
+            + known
+            + "".join(f" No models from {_ended(why)}" for why in self.troubles().values())
+            + self._where_looked()
         )
 
-    # -- refreshing
-
-    def _age(self) -> float:
-        """Seconds since the lists were asked for."""
-        return self._clock() - self._asked_at if self._asking else 0.0
-
-    def _refresh(self) -> asyncio.Task[None]:
-        """The refresh that is under way, or a new one."""
-        if self._refreshing is None:
-            self._refreshing = asyncio.create_task(self._ask_all())
-        return self._refreshing
-
-    async def _ask_all(self) -> None:
-        try:
-            await asyncio.gather(*(shelf.refresh() for shelf in self._shelves.values() if shelf.asked))
-            self._index()
-        finally:
-            self._asked_at = self._clock()
-            self._refreshing = None
+    def _where_looked(self) -> str:
+        nobody = self.nobody_at()
+        if not nobody:
+            return ""
+        return (
+            f" Looked for model servers on this machine too: nobody answers at {', '.join(nobody)}."
+            " Start one, or load a model, and ask again: it is found while the gateway runs."
+        )
 
 
-class _Shelf:
-    """One upstream and what it is known to have."""
-
-    def __init__(self, upstream: Upstream, transport: Transport) -> None:
-        self.name = upstream.name
-        self.trouble = ""
-        """Why it could not be asked, at the last try."""
-        self._model = DialectModel(upstream, transport)
-        self._transport = transport
-        self._dialect = upstream.dialect
-        self._hosted = upstream.dialect == "openai" and self._model.endpoint.quirks.name == "openai"
-        self._runs = self._hosted or upstream.dialect in _RUNNING
-        self._files = HostedFiles(self._model.endpoint, transport, DIALECTS[upstream.dialect])
-        patterns = [name for name in upstream.models if "*" in name]
-        self._pattern = _pattern(patterns) if upstream.models else re.compile(r".*", re.DOTALL)
-        self._patterned = bool(patterns)
-        self.asked = self._patterned or not upstream.models
-        """Whether the server's own list counts."""
-        self._always = {name: Listed(0, listings.sees(name)) for name in upstream.models if name not in patterns}
-        self.known: dict[str, Listed] = self._always
-
-    def matches(self, name: str) -> bool:
-        """Whether a pattern covers the name, list or no list."""
-        return self._patterned and self._pattern.fullmatch(name) is not None
-
-    def route(self, name: str) -> Route:
-        sees = self._hosted or (self.known[name].sees if name in self.known else listings.sees(name))
-        traits = Traits(sees=sees, hosted=self._hosted, runs=self._runs, dialect=self._dialect)
-        return Route(self._model, name, traits, self.name, self._files)
-
-    async def refresh(self) -> None:
-        """Ask for the list; what was known stays where there is none."""
-        endpoint = self._model.endpoint
-        try:
-            async with asyncio.timeout(_LIST_SECONDS):
-                status, body = await self._transport.get(self._model.list_url, endpoint.headers, timeout=_LIST_SECONDS)
-        except Broken as broken:
-            self.trouble = str(endpoint.unreachable(broken))
-            return
-        except TimeoutError:
-            self.trouble = f"{self.name}: it took longer than {_LIST_SECONDS:g} s"
-            return
-        listed = listings.read(body) if status == 200 else None
-        if listed is None:
-            self.trouble = f"{self.name}: it answered {status}" + (" without a list" if status == 200 else "")
-            return
-        self.trouble = ""
-        self.known = self._always | {name: one for name, one in listed.items() if self._pattern.fullmatch(name)}
-
-
-def _pattern(patterns: Iterable[str]) -> re.Pattern[str]:
-    return re.compile("|".join(".*".join(map(re.escape, one.split("*"))) for one in patterns), re.DOTALL)
+def _worth_telling(shelf: Shelf) -> bool:
+    """At a port where something was only sought, what answers like no model server is somebody else's business."""
+    return not shelf.sought or shelf.offered or shelf.state in ("loading", "locked")
 
 
 def _ended(sentence: str) -> str:

@@ -54,14 +54,16 @@ def _cell(cell: CodeInterpreterCall, told: str) -> str:
     shown = (told if cell.outputs is None else said(cell)).rstrip()
     images = sum(isinstance(output, Image) for output in cell.outputs or ())
     end = cell.belljar
-    stopped = "" if end is UNSET or end.exit == "ok" else end.text or f"It ended with: {end.exit}."
+    stopped = ""
+    if end is not UNSET and end.exit != "ok":  # the remedy is the caller's; that of the code's author was shown
+        stopped = end.text.removesuffix(end.remedy).rstrip() or f"It ended with: {end.exit}."
     head = "The code failed" if stopped else "The code ran"
     if images:
         head += f" and made {images} image{'s' if images > 1 else ''}"
     elif not shown and not stopped:
         head += " and showed nothing"
     parts = [f"{head}:", fenced(shown)] if shown else [f"{head}."]
-    if stopped and stopped not in shown:
+    if stopped and stopped.removesuffix(".") not in shown:
         parts.append(stopped)
     return "\n\n".join(parts)
 

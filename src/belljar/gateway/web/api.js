@@ -47,7 +47,7 @@ export class Api {
       const key = this.keys.get();
       const headers = key ? { Authorization: `Bearer ${key}` } : {};
       if (body !== undefined) headers["Content-Type"] = "application/json";
-      if (accept) headers.Accept = accept;
+      if (accept) Object.assign(headers, { Accept: accept, "belljar-live-output": "true" });
       let answer;
       try {
         answer = await fetch(this.address(path), {

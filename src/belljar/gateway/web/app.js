@@ -2,6 +2,7 @@
 
 import { Api, Keys } from "./api.js";
 import { Attachments, given } from "./attachments.js";
+import { REMEDIES } from "./cell.js";
 import { Chat } from "./chat.js";
 import { askForKey, confirm, showApi } from "./dialogs.js";
 import { button, icon, make, Painter, unique } from "./dom.js";
@@ -41,6 +42,7 @@ class Page {
     addEventListener("hashchange", () => (this.#chat ? this.#open() : this.#take(this.#memory.draft(this.#place))));
     const about = await this.#insist(() => this.api.get("belljar/page"));
     Object.assign(this.#limits, about);
+    Object.assign(REMEDIES, about.remedies);
     this.interpreter = about.interpreter;
     this.packages = about.packages;
     if (about.project) {
@@ -86,8 +88,25 @@ class Page {
     const names = models.map((one) => one.id);
     const fit = models.find((one) => one.owned_by !== "belljar" && !NOT_FOR_CHATS.test(one.id))?.id ?? names[0];
     find("model").replaceChildren(...groups);
-    find("model").disabled = false;
+    find("model").disabled = find("look").disabled = false;
     find("model").value = names.includes(this.#memory.model) ? this.#memory.model : fit;
+  }
+
+  /** A model server may have started, or loaded another model. What was chosen stays, unless nobody chose it. */
+  async #lookAgain() {
+    const { model } = this;
+    find("look").disabled = true;
+    try {
+      const { data } = await this.api.get("v1/models");
+      this.#listModels(data);
+      if (model !== "belljar" || this.#memory.model === model) this.#useModel(model);
+      this.#tell(null);
+      this.say(data.length === 1 ? "No model but the built-in one is there." : `${data.length} models are there.`);
+      this.#welcome();
+    } catch (error) {
+      this.#tell(error.message);
+    }
+    find("look").disabled = false;
   }
 
   #useModel(name) {
@@ -296,7 +315,7 @@ class Page {
   // -- events ---------------------------------------------------------------------------------------------------------
 
   #dress() {
-    const drawn = { menu: "menu", attach: "attach", project: "folder", stop: "stop", send: "send" };
+    const drawn = { menu: "menu", look: "retry", attach: "attach", project: "folder", stop: "stop", send: "send" };
     for (const [id, name] of Object.entries(drawn)) find(id).append(icon(name));
     find("api").append(icon("code"), make("span", {}, "API"));
     find("new").append(icon("plus"), make("span", {}, "New chat"));
@@ -334,6 +353,7 @@ class Page {
       this.#memory.model = this.model;
       this.#welcome();
     });
+    find("look").addEventListener("click", () => this.#lookAgain());
     find("new").addEventListener("click", () => this.#goTo(""));
     // The address names the chat, so the link must not be followed.
     find("skip").addEventListener("click", (event) => (event.preventDefault(), field.focus()));

@@ -8,6 +8,9 @@ import { seconds } from "./words.js";
 
 const ENDS = { ok: "Finished", raised: "Raised an error", timed_out: "Ran out of time", killed: "Was stopped" };
 
+/** What can be done about each limit from here, as the gateway told us: what a cell's end says is for who calls the API. */
+export const REMEDIES = {};
+
 export class Cell {
   #painter;
   #code = "";
@@ -101,7 +104,9 @@ export class Cell {
       const took = end.seconds ? ` after ${seconds(end.seconds)}` : "";
       const ok = end.exit === "ok";
       this.#say(ok ? "ok" : "failed", ok && took ? `Finished in ${seconds(end.seconds)}` : `${ENDS[end.exit]}${took}`);
-      if (!ok && end.exit !== "raised" && end.text) said.push(end.text);
+      const fact = end.remedy && end.text.endsWith(end.remedy) ? end.text.slice(0, -end.remedy.length) : end.text;
+      const words = [!ok && end.exit !== "raised" && fact, REMEDIES[end.limit]];
+      if (words.some(Boolean)) said.push(words.filter(Boolean).map((one) => one.trim()).join(" "));
       if (end.healed) said.push("The sandbox had ended: its files are back, its variables are not.");
       if (end.repaired) said.push(`Mended to run: the model ${end.repaired}.`);
     }

@@ -7,6 +7,7 @@ has come.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import io
 import tarfile
@@ -75,11 +76,29 @@ class Lease:
 
 @asynccontextmanager
 async def _leased(server: Server, **asked: object) -> AsyncIterator[Lease]:
+    """A sandbox of which nothing is left afterwards: whoever has little room has room for the next check."""
+    async with _opened(server, **asked) as held:
+        try:
+            yield held
+        finally:
+            await _let_go(held)
+
+
+@asynccontextmanager
+async def _opened(server: Server, **asked: object) -> AsyncIterator[Lease]:
+    """A sandbox that only the end of its connection ends."""
     async with server.open("POST", "/v1/sandboxes", asked) as response:
         await _streams(response, "POST /v1/sandboxes")
         rest = lines(response)
         first = await _next(rest)
         yield Lease(server, member(first, "id", str, "the first line of a lease"), rest)
+
+
+async def _let_go(held: Lease) -> None:
+    """Whether DELETE does what it should is for its own check."""
+    with contextlib.suppress(TimeoutError, aiohttp.ClientError, OSError):
+        async with asyncio.timeout(SOON):
+            await held.ask("DELETE")
 
 
 async def _streams(response: aiohttp.ClientResponse, what: str) -> None:
@@ -106,12 +125,16 @@ async def _next(outputs: AsyncIterator[dict[str, Any]]) -> dict[str, Any]:
         raise Failed("expected another line, came the end of the answer") from None
 
 
-async def _gone(server: Server, id: str) -> None:
-    deadline = time.monotonic() + SOON
-    while (came := await server.ask("GET", f"/v1/sandboxes/{id}")).status == 200:
-        check(time.monotonic() < deadline, f"a sandbox without its lease to be gone within {SOON:g} s", "one alive")
-        await asyncio.sleep(0.02)
-    came.refused(404, code="sandbox_lost")
+async def _gone(held: Lease) -> None:
+    """A sandbox whose connection is closed goes by itself; when this is over, nothing is left of it."""
+    try:
+        deadline = time.monotonic() + SOON
+        while (came := await held.ask("GET")).status == 200:
+            check(time.monotonic() < deadline, f"a sandbox without its lease to be gone within {SOON:g} s", "one alive")
+            await asyncio.sleep(0.02)
+        came.refused(404, code="sandbox_lost")
+    finally:
+        await _let_go(held)
 
 
 # -- leases ------------------------------------------------------------------------------------------------------------
@@ -119,20 +142,20 @@ async def _gone(server: Server, id: str) -> None:
 
 async def lease(server: Server) -> None:
     """a sandbox lives as long as the connection that asked for it, and no longer"""
-    async with _leased(server) as held:
+    async with _opened(server) as held:
         told = (await held.ask("GET")).has(200).json()
         expect("the sandbox", (told.get("id"), told.get("alive")), (held.id, True))
-    await _gone(server, held.id)
+    await _gone(held)
 
 
 async def lease_in_a_cell(server: Server) -> None:
     """a sandbox whose lease is closed in the middle of a cell is gone too, and the cell's answer ends"""
-    async with _leased(server) as held:
+    async with _opened(server) as held:
         running = held.cell("print('begun', flush=True)\nwhile True: pass")
         outputs = await running.__aenter__()
         expect("the first line", await _next(outputs), {"type": "stdout", "text": "begun\n"})
     try:
-        await _gone(server, held.id)
+        await _gone(held)
         async with _soon("the cell's answer to end with its sandbox"):
             async for _ in outputs:
                 pass
@@ -160,13 +183,16 @@ async def load(server: Server) -> None:
         came = await server.ask("GET", "/health")
         return int(member(came.has(200).json(), "current_load", int, "/health"))
 
-    async with _leased(server):
+    async with _opened(server) as one:
         held = await now()
         check(held >= 1, "a load of 1 or more", held)
-    deadline = time.monotonic() + SOON
-    while (left := await now()) >= held:
-        check(time.monotonic() < deadline, f"a load below {held} when the lease is over", left)
-        await asyncio.sleep(0.02)
+    try:
+        deadline = time.monotonic() + SOON
+        while (left := await now()) >= held:
+            check(time.monotonic() < deadline, f"a load below {held} when the lease is over", left)
+            await asyncio.sleep(0.02)
+    finally:
+        await _let_go(one)
 
 
 async def limits(server: Server) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 
@@ -14,72 +15,74 @@ originals.protect(globals())
 
 
 NO_INPUT = "There is no one to type here: standard input is empty. Put the value in the code, or read it from a file."
+_INSTALL = re.compile(r"\b(?:install|add|download)\b")
 _MOST = 60
 """Package names listed."""
 
 
 class Hints:
-    """Hints that know this sandbox's packages and limits."""
+    """Hints that know this sandbox's packages. What to do about a limit is told outside, where it is known to whom."""
 
     def __init__(self) -> None:
-        self.know((), "", workdir=os.curdir, memory=0)
+        self.know((), workdir=os.curdir)
 
-    def know(
-        self,
-        packages: Sequence[str],
-        how_to_add: str,
-        *,
-        workdir: str,
-        memory: int,
-        missed: Sequence[str] = (),
-        how_to_mend: str = "",
-    ) -> None:
-        """Learn where we are. `missed` are names, in small letters, that most would expect here, which has a remedy."""
+    def know(self, packages: Sequence[str], *, workdir: str, missed: Sequence[str] = ()) -> None:
+        """Learn where we are. `missed` are names, in small letters, that most would expect here."""
         self._packages = packages
-        self._how_to_add = how_to_add
         self._missed = missed
-        self._how_to_mend = how_to_mend
         self._workdir = workdir
-        self._memory = memory
+        self._wanted = ""
 
     def after_traceback(self, error: BaseException) -> str:
         """A line to put under the traceback; empty if there is nothing to say."""
-        missing = _missing_module(error)
-        if missing and not self._is_in_workdir(missing):
-            mend = f" {self._how_to_mend}" if missing.lower().replace("_", "-") in self._missed else ""
-            return f"Hint: {missing!r} is not installed in this sandbox. {self.packages()}{mend}\n"
+        if missing := self._missing(error):
+            return f"Hint: {missing!r} is not installed in this sandbox. {self.packages()}\n"
         if isinstance(error, EOFError) and not error.args:  # getpass, for one
             return f"Hint: {NO_INPUT}\n"
         return ""
 
-    def note(self, error: BaseException) -> str:
-        """A sentence for how the cell ended; empty if there is nothing to say."""
+    def limit(self, error: BaseException | None) -> str:
+        """Which limit the cell met, of those that are known in here; empty if none. Asked once, at a cell's end."""
+        wanted, self._wanted = self._wanted, ""
         if isinstance(error, MemoryError):
-            limit = f" of {self._memory / 2**20:.0f} MiB" if self._memory else ""
-            return f"The memory limit{limit} was reached; variables are kept. Work on less data at a time."
-        return ""
+            return "memory"
+        missing = self._missing(error)
+        return self._lack(missing) if missing else wanted
 
     def packages(self) -> str:
-        """What is there, and how to get more."""
+        """What is there."""
         names = sorted(self._packages, key=str.lower)
         more = f" and {len(names) - _MOST} more" if len(names) > _MOST else ""
-        there = f"Installed: {', '.join(names[:_MOST])}{more}." if names else "Only the standard library is there."
-        return f"{there} {self._how_to_add}".rstrip()
+        return f"Installed: {', '.join(names[:_MOST])}{more}." if names else "Only the standard library is there."
 
     def no_install(self, command: str) -> str:
         """The answer to `pip install`."""
-        known = {name.lower().replace("_", "-") for name in self._packages}
-        asked = [word for word in command.split() if word.lower().replace("_", "-") in known]
+        known = {_plain(name) for name in self._packages}
+        words = [word for word in _INSTALL.split(command, maxsplit=1)[-1].split() if not word.startswith("-")]
+        asked = [word for word in words if _plain(word) in known]
         already = f" Already installed: {', '.join(asked)}." if asked else ""
+        if len(asked) < len(words):
+            self._wanted = next((lack for lack in map(self._lack, words) if lack == "stack"), "packages")
         return (
             "Packages cannot be installed from inside the sandbox: it has no network access."
             f"{already} {self.packages()}"
         )
 
+    def _lack(self, name: str) -> str:
+        return "stack" if _plain(name) in self._missed else "packages"
+
+    def _missing(self, error: BaseException | None) -> str:
+        missing = _missing_module(error)
+        return "" if missing and self._is_in_workdir(missing) else missing
+
     def _is_in_workdir(self, module: str) -> bool:
         folders = {self._workdir, os.curdir}
         names = (module, f"{module}.py")
         return any(os.path.exists(os.path.join(folder, name)) for folder in folders for name in names)
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("_", "-")
 
 
 def _missing_module(error: BaseException | None) -> str:

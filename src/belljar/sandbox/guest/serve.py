@@ -51,6 +51,8 @@ class Ending:
     code: int | None = None
     error: dict[str, str] | None = None
     note: str = ""
+    limit: str = ""
+    """Which limit was met, where that is known in here."""
 
 
 def prepare() -> Guest:
@@ -120,11 +122,8 @@ class Guest:
         self._streams.open()
         self._hints.know(
             settings.get("packages", ()),
-            settings.get("how_to_add", ""),
             workdir=settings.get("workdir", "/mnt/data"),
-            memory=settings.get("memory", 0),
             missed=settings.get("missed", ()),
-            how_to_mend=settings.get("how_to_mend", ""),
         )
         self._blas.know(settings.get("threads", 1))
         _start_afresh()
@@ -143,11 +142,11 @@ class Guest:
         self._mend()  # while the host is busy with the answer
 
     def _tell(self, number: int, ending: Ending, result: str) -> None:
-        if ending.status == "ok" and not ending.note:
+        if ending.status == "ok" and not ending.note and not ending.limit:
             self._channel.send_text(frames.OK, number, result)
         else:
             done = {"id": number, "status": ending.status, "code": ending.code, "error": ending.error}
-            self._channel.send(frames.DONE, {**done, "note": ending.note, "result": result})
+            self._channel.send(frames.DONE, {**done, "note": ending.note, "limit": ending.limit, "result": result})
 
     def _run(self, number: int, source: str) -> Ending:
         self._name, self._source = filename(number), source
@@ -157,7 +156,7 @@ class Guest:
             failure = self._guarded(self._screen.show_figures) or failure
         self._screen.forget()
         if failure is None:
-            return Ending()
+            return Ending(limit=self._hints.limit(None))
         self._mend()
         ending = self._explain(failure)
         failure.__traceback__ = None  # it would keep the cell's objects alive
@@ -236,7 +235,7 @@ class Guest:
             "traceback": text,
         }
         status = "interrupted" if isinstance(failure, KeyboardInterrupt) else "raised"
-        return Ending(status, error=error, note=self._hints.note(failure))
+        return Ending(status, error=error, limit=self._hints.limit(failure))
 
     def _left(self, failure: SystemExit) -> Ending:
         code = failure.code

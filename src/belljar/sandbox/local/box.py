@@ -224,7 +224,7 @@ class Box:
                 processes=limits.processes,
                 address_space=None if self.group else limits.memory,
             ),
-            settings={"memory": limits.memory, "paths": self.paths, "threads": _threads(limits)},
+            settings={"paths": self.paths, "threads": _threads(limits)},
         )
         try:
             self._jail.create(request, [first, *link.theirs, *cgroups])

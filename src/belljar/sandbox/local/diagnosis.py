@@ -17,12 +17,14 @@ ELSEWHERE = {
     "darwin": (
         "macOS",
         "macOS has no namespaces, seccomp or cgroups. Run Belljar in a Linux virtual machine "
-        "(such as Lima: `limactl start`, then `limactl shell default`), or use a sandbox server on a Linux host",
+        "(such as Lima: `limactl start`, then `limactl shell default`), or use a sandbox server on a Linux host: "
+        "`belljar sandbox` there, BELLJAR_SANDBOX_URL=http://HOST:8080 here",
     ),
     "win32": (
         "Windows",
         "Windows has no namespaces, seccomp or cgroups. Run Belljar in WSL 2 (`wsl --install`, then `wsl`), in a Linux "
-        "virtual machine, or use a sandbox server on a Linux host",
+        "virtual machine, or use a sandbox server on a Linux host: `belljar sandbox` there, "
+        "BELLJAR_SANDBOX_URL=http://HOST:8080 here",
     ),
 }
 
@@ -326,6 +328,13 @@ def cache(directory: str, problem: str | None) -> Check:
         return Check("cache", True, directory, needed=False)
     without = "until then requirements are refused, and each start makes a list of fonts of its own"
     return Check("cache", False, problem, without, needed=False)
+
+
+def fetching(program: str, problem: str | None) -> Check:
+    """Whether packages can be fetched that a sandbox does not start with."""
+    if problem is None:
+        return Check("uv", True, program, needed=False)
+    return Check("uv", False, problem, "until then requirements that are not there already are refused", needed=False)
 
 
 def _cgroup_name(facts: Facts) -> str:

@@ -13,7 +13,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-from belljar.config import DATA_EXTRA
 from belljar.errors import BadSettings
 from belljar.sandbox import owned
 from belljar.sandbox.local.jail import Environment
@@ -22,11 +21,6 @@ from belljar.sandbox.packages import Stack
 PRELOAD = ("numpy", "pandas", "pyarrow", "matplotlib.pyplot", "scipy", "PIL.Image", "openpyxl")
 """Imported in the zygote, where installed. Each costs every fork a little, so only what most cells use is here;
 the rest of the stack is imported by the cell that wants it. Nothing that starts a thread may be (polars does)."""
-
-HOW_TO_ADD = (
-    "To add packages, name them outside: Sandbox(requirements=[...]) or its install([...]), "
-    "`belljar run --require NAME`, or the `requirements` argument of the tool. Nothing can be installed from inside."
-)
 
 
 def choose(setting: str, stack: Stack) -> str:
@@ -43,9 +37,7 @@ def environment(name: str, stack: Stack, *, preload: bool) -> Environment:
     loaded = tuple(module for module in PRELOAD if module.partition(".")[0] in known) if preload else ()
     settings = {
         "packages": [one.name for one in packages],
-        "how_to_add": HOW_TO_ADD,
         "missed": stack.missed,
-        "how_to_mend": f"It is of the data stack, which whoever runs this sandbox can add to Belljar: {DATA_EXTRA}",
     }
     return Environment(name, loaded, site=name == "data", settings=settings)
 

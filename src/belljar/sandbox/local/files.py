@@ -30,6 +30,8 @@ _SETTLED = 0.05
 """Seconds after which a change has another time than the one before it; the kernel's clock for files ticks slower."""
 _TEMPORARY = ".belljar-part-"
 _TRIES = 1000
+_PROGRAMS = (b"#!", b"\x7fELF")
+"""How files begin that are made to be run. They come over wires that tell of no permissions, so these may be."""
 
 Stamp = tuple[int, int, int, int]
 """Inode, size, modification and change time: differs whenever the bytes may."""
@@ -104,7 +106,9 @@ class Files:
         except OSError as error:  # the folder is gone or closed meanwhile, or there is no room for a name
             raise self._explained(error, name) from error
         try:
-            for chunk in _chunks(content):
+            for place, chunk in enumerate(_chunks(content)):
+                if place == 0 and chunk.startswith(_PROGRAMS):
+                    os.fchmod(fd, 0o755)
                 _write_all(fd, chunk)
             self._give(fd)
             os.replace(temporary, base, src_dir_fd=folder, dst_dir_fd=folder)
@@ -134,7 +138,7 @@ class Files:
                 raise TooLarge(f"name: {name!r} has {size} bytes, more than the {limit} asked for; stream it")
             return file.read()
 
-    def stream(self, name: str, *, chunk: int = MIB) -> Iterator[bytes]:
+    def stream(self, name: str, *, chunk: int = MIB) -> Generator[bytes, None, None]:
         with self.open(name) as file:
             while data := file.read(chunk):
                 yield data

@@ -19,11 +19,13 @@ from belljar.sandbox.asking import make_packages, make_requirements
 from belljar.sandbox.base import Spec
 from belljar.sandbox.local import cgroups, drive, environments, probe, root, users
 from belljar.sandbox.local.box import Box
+from belljar.sandbox.local.held import LocalBox
 from belljar.sandbox.local.jail import Jail, python_home
 from belljar.sandbox.local.sandbox import LocalSandbox
 from belljar.sandbox.local.warm import Pool
-from belljar.sandbox.packages import Installed, LayerPolicy, LayerStore, installed, unnamed
+from belljar.sandbox.packages import Installed, LayerPolicy, installed, unnamed
 from belljar.sandbox.packages.stack import look
+from belljar.sandbox.packages.store import LayerStore
 
 _log = logging.getLogger("belljar.sandbox")
 
@@ -103,6 +105,12 @@ class LocalSource:
                 yield box
             finally:
                 _end(box)
+
+    @contextmanager
+    def hold(self, spec: Spec) -> Iterator[LocalBox]:
+        """`lease`, as `belljar.Sandbox` wants it."""
+        with self.lease(spec) as box:
+            yield LocalBox(box)
 
     # -- getting ready ------------------------------------------------------------------------------------------
 
@@ -270,7 +278,8 @@ class LocalSource:
             if self._alive >= self._options.most:
                 most = self._options.most
                 raise NoneFree(
-                    f"all {most} sandboxes are in use; close one, wait, or raise the limit (max_sandboxes)", most=most
+                    f"all {most} sandboxes that there may be (max_sandboxes) are in use; try again when one is free",
+                    most=most,
                 )
             self._alive += 1
         try:

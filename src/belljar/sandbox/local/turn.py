@@ -8,7 +8,7 @@ import select
 import signal
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from belljar.errors import Lost
 from belljar.sandbox import explain
@@ -18,7 +18,7 @@ from belljar.sandbox.local import messages
 from belljar.sandbox.local.interpreter import CUT_OFF
 from belljar.sandbox.local.printed import Printed
 from belljar.sandbox.local.steps import ENDING, Steps, Wait
-from belljar.sandbox.outputs import Display, Error, Exit, FileChanged, Output, Result
+from belljar.sandbox.outputs import Display, Error, Exit, FileChanged, Limit, Output, Result
 
 if TYPE_CHECKING:
     from belljar.sandbox.local.box import Box
@@ -35,6 +35,9 @@ _MOMENT = 0.2
 """How long an interpreter that went silent may take to be reported dead."""
 
 
+Stop: TypeAlias = Literal["timed_out", "interrupted", "memory", "cpu", "output"]
+
+
 class Turn:
     """One cell from request to `Exit`."""
 
@@ -43,7 +46,7 @@ class Turn:
     """Outputs to be passed on."""
     _unsent = memoryview(b"")
     _done: dict[str, object] | None = None
-    _stop: str | None = None
+    _stop: Stop | None = None
     """Why it is being stopped."""
     _stop_at = 0.0
     _next_signal = 0.0
@@ -233,7 +236,7 @@ class Turn:
         limits = self._limits
         return self._shown > limits.display or self._text.total + self._shown > limits.output_total
 
-    def _begin_stop(self, why: str, now: float) -> None:
+    def _begin_stop(self, why: Stop, now: float) -> None:
         self._stop, self._stop_at, self._next_signal = why, now, now
 
     def _watch_usage(self, now: float) -> None:
@@ -334,13 +337,20 @@ class Turn:
         note = str(self._done.get("note") or "")[:_WORDS]
         if ooms > self._ooms:
             note = f"{note} A subprocess was killed: the memory limit is {explain.size(limits.memory)}.".strip()
+        limit: Limit | None = "memory" if ooms > self._ooms else _limit(self._done)
         code = self._done.get("code")
         code = code if isinstance(code, int) else None
         if self._done.get("status") == "ok":
-            return Exit("ok", note, code=code, seconds=seconds)
+            return Exit("ok", note, code=code, seconds=seconds, limit=limit)
         # Also KeyboardInterrupt that nobody outside asked for: the code raised it.
         error = _error(self._done) or Error("Exception", "", "")
-        return explain.raised(error, limits, code=code, note=note, seconds=seconds)
+        return explain.raised(error, limits, code=code, note=note, seconds=seconds, limit=limit)
+
+
+def _limit(done: dict[str, object]) -> Limit | None:
+    """What the guest says it met. Code can make it say anything, and so gets no other remedy than one of ours."""
+    told = done.get("limit")
+    return next((limit for limit in get_args(Limit) if limit == told), None)
 
 
 def _error(done: dict[str, object] | None) -> Error | None:

@@ -17,16 +17,14 @@ from typing import Any
 
 from packaging.requirements import InvalidRequirement, Requirement
 
+from belljar.config import FETCH_VARIABLES
 from belljar.errors import BadSettings, BelljarError, InvalidRequest, Refused, TooLarge
 from belljar.sandbox.base import GIB, MIB
+from belljar.sandbox.explain import size as shown
 from belljar.sandbox.packages.requirements import Installed
+from belljar.sandbox.packages.uv_program import find_uv
 
 _CERTIFICATES = "/etc/ssl/certs/ca-certificates.crt"
-_PASSED = re.compile(
-    r"PATH|HOME|NETRC|SSL_CERT_(FILE|DIR)|SSL_CLIENT_CERT|(HTTPS?|ALL|NO)_PROXY|(https?|all|no)_proxy"
-    r"|UV_(DEFAULT_INDEX|INDEX\w*|EXTRA_INDEX_URL|FIND_LINKS|NO_INDEX|OFFLINE|KEYRING_PROVIDER|INSECURE_HOST"
-    r"|NATIVE_TLS|SYSTEM_CERTS|HTTP_\w+|CONCURRENT_\w+)"
-)
 _NO_NETWORK = (
     r"found in the cache|network was disabled|error sending request|Failed to fetch|[Cc]onnection|timed out|dns error"
 )
@@ -83,7 +81,7 @@ class Fetch:
         self.env = {"PATH": os.defpath, "HOME": str(cache), "UV_HTTP_RETRIES": "2"}
         if os.path.exists(_CERTIFICATES):  # a mirror or proxy may be known to this machine alone
             self.env["UV_SYSTEM_CERTS"] = "true"
-        self.env |= {name: value for name, value in env.items() if _PASSED.fullmatch(name)}
+        self.env |= {name: value for name, value in env.items() if FETCH_VARIABLES.fullmatch(name)}
         if policy.index is not None:  # not an argument: it may carry a password, and arguments can be seen by others
             self.env.pop("UV_INDEX_URL", None)
             self.env["UV_DEFAULT_INDEX"] = policy.index
@@ -93,6 +91,7 @@ class Fetch:
         self.env |= {"UV_CACHE_DIR": str(cache), "UV_NO_CONFIG": "1", "UV_PYTHON_DOWNLOADS": "never"}
         self.env |= {"UV_NO_PROGRESS": "1", "NO_COLOR": "1"}
         self.tied = tied(self.env["PATH"])
+        self._uv = ""
 
     def resolve(
         self, wanted: Sequence[Requirement], work: Work, *, base: Mapping[str, Installed], stand_ins: Path
@@ -121,20 +120,26 @@ class Fetch:
             raise explain(said, base=base)
         (target / ".lock").unlink(missing_ok=True)
 
+    def uv(self) -> str:
+        """The program, looked for when it is first needed, and again once it is gone."""
+        if not os.access(self._uv, os.X_OK):
+            self._uv = find_uv(self.env)
+        return self._uv
+
     def late(self) -> Refused:
         """The error for what took too long."""
         return Refused(
-            f"requirements: fetching them took longer than the {self.policy.timeout:g} s allowed; try again (what "
-            f"arrived is kept), ask for fewer packages, or raise the time limit"
+            f"requirements: fetching them took longer than the {self.policy.timeout:g} s of requirements_timeout; try "
+            "again (what arrived is kept), or ask for fewer packages"
         )
 
     def fits(self, size: int | None) -> None:
         """Raise unless so many bytes are allowed; None stands for too many."""
         if size is None or size > self.policy.max_bytes:
-            told = "more" if size is None else f"{size / MIB:.1f} MiB"
+            told = "more" if size is None else shown(size)
             raise TooLarge(
-                f"requirements: they take {told}, and at most {self.policy.max_bytes / MIB:.1f} MiB are allowed; "
-                f"ask for fewer or smaller packages, or raise the size limit"
+                f"requirements: they take {told}, and requirements_size allows {shown(self.policy.max_bytes)}; ask for "
+                "fewer or smaller packages"
             )
 
     def _pins(self, packages: Iterable[dict[str, Any]]) -> tuple[Pin, ...]:
@@ -160,7 +165,7 @@ class Fetch:
         return said
 
     def _run(self, args: Sequence[str], work: Work) -> str | None:
-        command = [*self.tied, _uv(self.env["PATH"]), "pip", *args, "--quiet", "--only-binary=:all:"]
+        command = [*self.tied, self.uv(), "pip", *args, "--quiet", "--only-binary=:all:"]
         with (work.path / "said").open("w+b") as said:
             process = subprocess.Popen(
                 [*command, f"--python={self.python}"],
@@ -253,18 +258,6 @@ def _extras(one: Installed) -> Iterator[str]:
 
 def _wheel(one: Installed) -> str:
     return f"{one.name.replace('-', '_')}-{one.version}-py3-none-any.whl"
-
-
-def _uv(path: str) -> str:
-    try:
-        from uv import find_uv_bin
-
-        return os.fspath(find_uv_bin())
-    except (ImportError, FileNotFoundError):
-        found = shutil.which("uv", path=path)
-        if found is None:
-            raise BadSettings("requirements need uv, which is not installed; `pip install uv`") from None
-        return found
 
 
 def _written(pid: int) -> int:

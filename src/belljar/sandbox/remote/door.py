@@ -44,6 +44,7 @@ class Door:
         self.url = url.rstrip("/")
         self._token = token
         self._session: aiohttp.ClientSession | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._closed = False
 
     @asynccontextmanager
@@ -142,7 +143,13 @@ class Door:
     def _opened(self) -> aiohttp.ClientSession:
         if self._closed:
             raise Lost("the source is closed")
+        if self._session is not None and self._loop is not asyncio.get_running_loop():
+            raise InvalidRequest(
+                f"source: the RemoteSource of {self.url} is used by another event loop already; make one for each",
+                param="source",
+            )
         if self._session is None:
+            self._loop = asyncio.get_running_loop()
             connector: aiohttp.BaseConnector
             if self.url.startswith(_UNIX):
                 self._base = "http://sandbox"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, closing
 
 import aiohttp
 
@@ -13,6 +14,7 @@ from belljar.errors import BelljarError, Refused
 from belljar.sandbox import telling
 from belljar.sandbox.base import Spec
 from belljar.sandbox.packages import Installed
+from belljar.sandbox.remote.blocking import LoopThread, RemoteBox
 from belljar.sandbox.remote.door import Broken, Door, NotReached, lines
 from belljar.sandbox.remote.lease import Lease
 from belljar.sandbox.remote.sandbox import RemoteSandbox
@@ -25,7 +27,10 @@ _MAKING = 60.0
 
 
 class RemoteSource:
-    """Gives sandboxes of the server at `url`: http://, https:// or unix:///path. Belongs to one event loop."""
+    """Gives sandboxes of the server at `url`: http://, https:// or unix:///path.
+
+    In asyncio it belongs to one event loop. `hold` is for threads, of which any number may use it.
+    """
 
     def __init__(self, url: str, *, token: str | None = None, patience: float = 30.0) -> None:
         """`patience` is how many seconds a sandbox may wait for a server that is not there yet, or does not answer."""
@@ -37,7 +42,8 @@ class RemoteSource:
         self.isolation: str | None = None
         """What keeps code apart there, in its own words; None before it has been asked."""
         self._door = Door(url, token)
-        self._patience = patience
+        self._token, self._patience = token, patience
+        self._starting = False
 
     async def prepare(self) -> None:
         """Look at the server once, and learn what it has.
@@ -47,6 +53,7 @@ class RemoteSource:
         """
         told = await self._door.look()
         self.isolation = str(told.get("isolation", "unknown"))
+        self._starting = told.get("status") == "starting"
         spare = told.get("spare")
         self.spare = spare if isinstance(spare, int) else 0
         if told.get("status") != "healthy":
@@ -59,6 +66,42 @@ class RemoteSource:
         match listed:
             case {"packages": list(packages)}:
                 self.packages = tuple(telling.read_package(one) for one in packages)
+
+    def hold(self, spec: Spec) -> RemoteBox:
+        """A sandbox for callers without await, with a connection and a thread of its own."""
+        return RemoteBox(self._again, spec)
+
+    def learn(self) -> None:
+        """`prepare` for callers without await, who wait for one that is starting, and some patience long for others."""
+
+        async def ask() -> RemoteSource:
+            other = self._again()
+            try:
+                await other._prepare_soon()
+            finally:
+                await other.close()
+            return other
+
+        with closing(LoopThread()) as loop:
+            other = loop.run(ask())
+        self.packages, self.spare, self.isolation = other.packages, other.spare, other.isolation
+
+    async def _prepare_soon(self) -> None:
+        begun = time.monotonic()
+        while True:
+            try:
+                return await self.prepare()
+            except Refused:
+                if time.monotonic() - begun > (_MAKING if self._starting else self._patience):
+                    raise
+            await asyncio.sleep(_PAUSES[0])
+
+    def _again(self) -> RemoteSource:
+        """The same for another event loop."""
+        return RemoteSource(self.url, token=self._token, patience=self._patience)
+
+    def shut(self) -> None:
+        """Nothing is left of what `hold` gave."""
 
     @asynccontextmanager
     async def acquire(self, spec: Spec) -> AsyncIterator[RemoteSandbox]:

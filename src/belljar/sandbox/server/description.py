@@ -9,7 +9,7 @@ from typing import TypeAlias, get_args
 from belljar import __version__
 from belljar.config import PACKAGES
 from belljar.sandbox.base import TIERS, Limits
-from belljar.sandbox.outputs import Reason
+from belljar.sandbox.outputs import Limit, Reason
 from belljar.sandbox.server.execute import LONGEST_TIMEOUT, USUAL_MEMORY, USUAL_TIMEOUT
 
 Schema: TypeAlias = dict[str, object]
@@ -291,6 +291,7 @@ def _outputs() -> list[Schema]:
                 "code": _or_null(_WHOLE),
                 "kept": {"type": "boolean"},
                 "seconds": _NUMBER,
+                "limit": {"enum": [*get_args(Limit), None]},
             },
         ),
         _output("error", {"error": _object({"code": _TEXT, "message": _TEXT}, required=["code", "message"])}),

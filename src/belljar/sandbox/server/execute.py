@@ -19,7 +19,8 @@ from belljar.errors import BelljarError, InvalidRequest, Lost, NoneFree, NotFoun
 from belljar.sandbox.asking import make_cell, make_spec
 from belljar.sandbox.base import MIB, TIERS, Cell, Sandbox, SandboxSource, Spec
 from belljar.sandbox.explain import size
-from belljar.sandbox.outputs import Exit, Run, fold
+from belljar.sandbox.outputs import Exit, Output, Run, fold
+from belljar.sandbox.remedies import Reader, addressed
 
 LARGEST_BODY = 10 * MIB
 LARGEST_OUTPUT = 10 * MIB
@@ -72,9 +73,13 @@ async def _execute_in(sandbox: Sandbox, asked: Execution) -> Answer:
         except BelljarError as error:
             return _answer(-1, stderr=f"package installation failed: {error}")
     async with aclosing(sandbox.run(Cell(asked.code))) as outputs:
-        run = fold([output async for output in outputs])
+        run = fold([_addressed(output) async for output in outputs])
     produced, left_out = await _produced(sandbox, run, given=asked.files)
     return tell_run(run, produced, left_out, timeout=asked.timeout)
+
+
+def _addressed(output: Output) -> Output:
+    return addressed(output, Reader.EXECUTE) if isinstance(output, Exit) else output
 
 
 async def _produced(
@@ -191,21 +196,12 @@ def tell_run(run: Run, produced: Mapping[str, bytes], left_out: Sequence[str], *
     if left_out:
         names = ", ".join(repr(name) for name in left_out)
         stderr = _joined(stderr, f"files that do not fit the answer's {size(LARGEST_PRODUCED)}: {names}\n")
-    answer = _answer(exit_code(run.exit), stdout=run.stdout, stderr=stderr, seconds=run.exit.seconds)
+    answer = _answer(run.exit.exit_code, stdout=run.stdout, stderr=stderr, seconds=run.exit.seconds)
     if produced:
         answer["files_produced"] = {name: base64.b64encode(data).decode() for name, data in produced.items()}
     if run.result is not None:
         answer["result"] = run.text
     return answer
-
-
-def exit_code(end: Exit) -> int:
-    """As a process of its own would have ended; -1 where it was ended from outside."""
-    if end.status == "ok":
-        return 0
-    if end.status == "raised" or end.reason == "exited":
-        return 1 if end.code is None else end.code & 0xFF
-    return -1
 
 
 def name_figures(run: Run, taken: set[str]) -> Mapping[str, bytes]:
@@ -216,7 +212,7 @@ def name_figures(run: Run, taken: set[str]) -> Mapping[str, bytes]:
         number += 1
         while (name := f"figure-{number}.png") in taken:
             number += 1
-        figures[name] = image.png or b""
+        figures[name] = image.png
     return figures
 
 

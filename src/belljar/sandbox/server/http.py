@@ -62,6 +62,9 @@ class _Connection(web.RequestHandler):
 
 
 def answer(status: int, told: Mapping[str, object], headers: Mapping[str, str] | None = None) -> web.Response:
+    headers = dict(headers or {})
+    if status in (429, 503):  # it is full, or it starts or stops: soon it may be otherwise
+        headers.setdefault("Retry-After", "1")
     return web.Response(status=status, body=dump_json(told), content_type="application/json", headers=headers)
 
 

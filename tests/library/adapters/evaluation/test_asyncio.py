@@ -95,6 +95,96 @@ def test_a_tool_that_blocks_does_not_block_the_loop(evaluate: Any, scene: Scene,
     assert asyncio.run(evaluated()).text == "done"
 
 
+def coroutine_tool(*homes: object) -> Tool[QueryParams, QueryResult]:
+    """Works only in one of these loops; any where none is given."""
+
+    async def handle(params: QueryParams, *, context: ToolContext) -> ToolResult[QueryResult]:
+        context.session.dispatch(QueryResult(1))
+        await asyncio.sleep(0)
+        assert not homes or asyncio.get_running_loop() in homes
+        assert params.sql != "bad"
+        return ToolResult("ok", None)
+
+    return Tool[QueryParams, QueryResult](name="later", description="d", handler=handle)
+
+
+def test_a_tool_that_is_a_coroutine_is_awaited_in_the_caller_s_loop(
+    evaluate: Any, scene: Scene, session: Session
+) -> None:
+    async def evaluated() -> PromptResponse[Any]:
+        answer: PromptResponse[Any] = await evaluate(prompt(coroutine_tool(asyncio.get_running_loop())), session)
+        return answer
+
+    scene.play(whole(calls("later", sql=""), calls("later", "call_2", sql="bad")), says("done"))
+    assert asyncio.run(evaluated()).text == "done"
+    assert [one.result.success for one in session[ToolInvoked].all()] == [True, False]
+    assert session[QueryResult].all() == (QueryResult(1),)  # what failed was undone
+
+
+def test_blocking_awaits_it_too(make: MakeAdapter, scene: Scene, session: Session) -> None:
+    scene.play(whole(calls("later", sql=""), calls("later", "call_2", sql="")), says("done"))
+    assert make().evaluate(prompt(coroutine_tool()), session=session).text == "done"
+    assert [one.result.success for one in session[ToolInvoked].all()] == [True, True]
+
+
+def test_a_coroutine_may_evaluate_blocking(evaluate: Any, make: MakeAdapter, scene: Scene, session: Session) -> None:
+    """It should not, since it holds up its loop; but it comes to an end."""
+
+    async def handle(params: QueryParams, *, context: ToolContext) -> ToolResult[QueryResult]:
+        inner = make().evaluate(prompt(coroutine_tool()), session=session)
+        return ToolResult(inner.text or "", None)
+
+    outer = Tool[QueryParams, QueryResult](name="outer", description="d", handler=handle)
+    scene.play(whole(calls("outer", sql="")), whole(calls("later", sql="")), says("inside"), says("done"))
+    assert asyncio.run(evaluate(prompt(outer), session)).text == "done"
+    told: list[Any] = [one.result for one in session[ToolInvoked].all()]
+    assert [one.message for one in told] == ["ok", "inside"]
+
+
+def test_a_coroutine_whose_loop_ended_holds_up_nobody(make: MakeAdapter, scene: Scene, session: Session) -> None:
+    begun, told = threading.Event(), threading.Event()
+
+    async def handle(params: QueryParams, *, context: ToolContext) -> ToolResult[QueryResult]:
+        begun.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def evaluated() -> None:
+        task = asyncio.create_task(make().evaluate_async(prompt(tool), session=session))
+        assert await asyncio.to_thread(begun.wait, 60)
+        task.cancel()
+
+    session.observe(ToolInvoked, lambda old, new: told.set())
+    tool = Tool[QueryParams, QueryResult](name="never", description="d", handler=handle)
+    scene.play(whole(calls("never", sql="")))
+    loop = asyncio.new_event_loop()
+    loop.run_until_complete(evaluated())
+    assert told.wait(60)
+    [result] = [one.result for one in session[ToolInvoked].all()]
+    assert result == ToolResult.error("Tool 'never' execution failed: it was cancelled")
+    loop.run_until_complete(asyncio.sleep(0))
+    loop.close()
+
+
+def test_whoever_is_not_waited_for_is_no_coroutine(make: MakeAdapter, session: Session) -> None:
+    async def hear(*given: object, **more: object) -> Any:
+        raise NotImplementedError
+
+    class Listener:
+        __call__ = hear
+
+    given: Any
+    for given in (hear, Listener()):
+        with pytest.raises(TypeError, match=r"on_text: .* is a coroutine function, and nothing here awaits it"):
+            make().evaluate(prompt(), session=session, on_text=given)
+        with pytest.raises(TypeError, match=r"subscribe\(ToolInvoked"):
+            session.dispatcher.subscribe(ToolInvoked, given)
+        with pytest.raises(TypeError, match=r"observe\(ToolInvoked"):
+            session.observe(ToolInvoked, given)
+        with pytest.raises(TypeError, match=r"register\(QueryResult"):
+            session[QueryResult].register(QueryResult, given)
+
+
 class Waiting(threading.Event):
     """Is never set, and tells when it is waited for."""
 

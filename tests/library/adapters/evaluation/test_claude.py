@@ -29,6 +29,7 @@ from belljar.errors import (
     PromptEvaluationError,
     PromptValidationError,
     QuotaExceeded,
+    TurnLimitExceededError,
 )
 from belljar.filesystem import HostFilesystem, HostMount
 from belljar.prompt import Tool, ToolContext, ToolResult
@@ -226,7 +227,7 @@ def test_a_hook_of_the_prompt_s_own(server: Replay, make_claude: MakeClaude, ses
     make_claude(code_execution=True).evaluate(prompt(tool), session=session)
     assert server.asked[0].json["tools"] == [CODE]
     [event] = session[ToolInvoked].all()
-    assert event.result.message == "ran ls"  # type: ignore[attr-defined]
+    assert event.result.message == "ran ls"
 
 
 def test_a_turn_that_was_paused_goes_on(server: Replay, make_claude: MakeClaude, session: Session) -> None:
@@ -327,6 +328,52 @@ def test_settings(server: Replay, session: Session) -> None:
     assert server.asked[0].headers["authorization"] == "Bearer k"
     with pytest.raises(ValueError, match="client and client_config exclude each other"):
         ClaudeAgentSDKAdapter(client=client, client_config=config)
+
+
+@pytest.mark.parametrize(
+    ("model", "wanted", "effort", "thinking"),
+    [
+        ("claude-sonnet-5-5", "high", "high", {"type": "adaptive"}),
+        ("claude-sonnet-5-5", "minimal", "low", {"type": "adaptive"}),
+        ("claude-sonnet-5-5", "none", None, {"type": "disabled"}),
+        ("claude-opus-5-5", "none", "low", None),
+        ("claude-haiku-4-5", "high", None, None),
+    ],
+)
+def test_how_hard_claude_thinks(
+    model: str, wanted: Any, effort: Any, thinking: Any, server: Replay, make_claude: MakeClaude, session: Session
+) -> None:
+    server.play(Reply(claude(said(JSON))))
+    config = ClaudeAgentSDKModelConfig(reasoning_effort=wanted, safety_identifier="u-1")
+    make_claude(model=model, model_config=config).evaluate(prompt(output=Verdict), session=session)
+    body = server.asked[0].json
+    assert (body["output_config"].get("effort"), body.get("thinking")) == (effort, thinking)
+    assert body["output_config"]["format"]["type"] == "json_schema"
+    assert body["metadata"] == {"user_id": "u-1"}
+
+
+def test_claude_does_not_think_where_a_tool_is_forced(
+    server: Replay, make_claude: MakeClaude, session: Session
+) -> None:
+    server.play(Reply(claude(CALLED, stop_reason="tool_use")), Reply(claude(said("done"))))
+    config = ClaudeAgentSDKModelConfig(reasoning_effort="high")
+    make_claude(model="claude-sonnet-5-5", model_config=config, tool_choice="required").evaluate(
+        prompt(QUERY), session=session
+    )
+    assert ["thinking" in one.json for one in server.asked] == [False, True]
+
+
+def test_turns_of_claude_have_a_limit(server: Replay, make_claude: MakeClaude, session: Session) -> None:
+    server.play(Reply(claude(CALLED, stop_reason="tool_use")), Reply(claude(said("wait"), stop_reason="pause_turn")))
+    with pytest.raises(TurnLimitExceededError, match="asked 2 times, still is not done"):
+        make_claude(max_turns=2).evaluate(prompt(QUERY), session=session)
+
+
+def test_a_tool_that_claude_made_up(server: Replay, make_claude: MakeClaude, session: Session) -> None:
+    server.play(Reply(claude({**CALLED, "name": "x"}, stop_reason="tool_use")), Reply(claude(said("done"))))
+    assert make_claude().evaluate(prompt(QUERY), session=session).text == "done"
+    [result] = server.asked[1].json["messages"][-1]["content"]
+    assert (result["is_error"], result["content"]) == (True, "There is no tool 'x'. The tools are: run_query.")
 
 
 def test_a_key_is_needed_when_it_is_asked_and_not_before(session: Session) -> None:

@@ -22,7 +22,7 @@ from tests.library.adapters.evaluation.replies import (
 )
 
 from belljar.adapters.openai import OpenAIHostedToolsConfig, OpenAIModelConfig
-from belljar.errors import Garbled, OutputParseError, PromptEvaluationError, PromptValidationError
+from belljar.errors import OutputParseError, PromptEvaluationError, PromptValidationError, TurnLimitExceededError
 from belljar.filesystem import Filesystem, InMemoryFilesystem
 from belljar.prompt import MarkdownSection, Prompt, PromptResponse, PromptTemplate, Tool, ToolContext, ToolResult
 from belljar.runtime import (
@@ -59,6 +59,11 @@ class DatabaseConnection:
 def test_text(scene: Scene, make: MakeAdapter, session: Session) -> None:
     scene.play(whole(said("Let me see."), said("It is 4.")))
     assert make().evaluate(prompt(), session=session) == PromptResponse("a-prompt", "Let me see.\n\nIt is 4.", None)
+
+
+def test_text_asked_for_as_a_type(scene: Scene, make: MakeAdapter, session: Session) -> None:
+    scene.play(says("It is 4."))
+    assert make().evaluate(prompt(output=str), session=session) == PromptResponse("a-prompt", "It is 4.", "It is 4.")
 
 
 JSON = '{"summary": "fine", "issues": ["a"]}'
@@ -228,13 +233,49 @@ def test_bad_arguments_are_the_model_s_to_mend(
 
 
 def test_a_tool_that_is_not_there(scene: Scene, make: MakeAdapter, session: Session) -> None:
-    scene.play(whole(calls("drop_tables")))
-    with pytest.raises(
-        Garbled, match="called 'drop_tables', which the prompt does not have; it has run_query"
-    ) as caught:
-        make().evaluate(prompt(QUERY), session=session)
+    """The model is told, and goes on."""
+    scene.play(whole(calls("drop_tables"), calls("run_query", "call_2", sql="x")), says("done"))
+    assert make().evaluate(prompt(QUERY), session=session).text == "done"
+    unknown, known = scene.asked[1].json["input"][-2:]
+    assert unknown == {
+        "type": "function_call_output",
+        "call_id": "call_1",
+        "output": "Error: There is no tool 'drop_tables'. The tools are: run_query.",
+    }
+    assert known["output"].startswith("10 rows")
+    first, second = session[ToolInvoked].all()
+    assert (first.name, first.result.success, first.call_id) == ("drop_tables", False, "call_1")
+    assert (second.name, second.result.success) == ("run_query", True)
+
+
+def test_a_tool_where_there_is_none(scene: Scene, make: MakeAdapter, session: Session) -> None:
+    scene.play(whole(calls("run_query", sql="x")), says("done"))
+    assert make().evaluate(prompt(), session=session).text == "done"
+    assert scene.asked[1].json["input"][-1]["output"].endswith("There are no functions here: answer without.")
+
+
+def test_turns_have_a_limit(scene: Scene, make: MakeAdapter, session: Session) -> None:
+    """A tool that nobody would hear the result of is not run."""
+    again = whole(calls("run_query", sql="x"))
+    scene.play(again, again, again)
+    with pytest.raises(TurnLimitExceededError, match="asked 3 times, still calls run_query, and max_turns=3") as caught:
+        make(max_turns=3).evaluate(prompt(QUERY), session=session)
     assert isinstance(caught.value, PromptEvaluationError)
-    assert caught.value.phase == "tool"
+    assert caught.value.phase == "budget"
+    assert len(scene.asked) == 3
+    assert len(session[ToolInvoked].all()) == 2
+
+
+def test_an_answer_in_the_last_turn_is_an_answer(scene: Scene, make: MakeAdapter, session: Session) -> None:
+    scene.play(whole(calls("run_query", sql="x")), says("done"))
+    assert make(max_turns=2).evaluate(prompt(QUERY), session=session).text == "done"
+
+
+def test_a_model_that_never_ends_is_stopped(scene: Scene, make: MakeAdapter, session: Session) -> None:
+    scene.play(*[whole(calls("nothing"))] * 60)
+    with pytest.raises(TurnLimitExceededError, match="max_turns=50"):
+        make().evaluate(prompt(QUERY), session=session)
+    assert len(scene.asked) == 50
 
 
 def test_a_tool_may_evaluate_another_prompt(scene: Scene, make: MakeAdapter, session: Session) -> None:

@@ -466,7 +466,7 @@ def test_an_answer_is_not_lost_when_compaction_fails(
         "openai",
     )
     [executed] = session[PromptExecuted].all()
-    assert executed.result.text == "the answer"  # type: ignore[attr-defined]
+    assert executed.result.text == "the answer"
     assert session[CompactionState].all() == ()
 
 

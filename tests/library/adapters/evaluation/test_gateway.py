@@ -126,6 +126,26 @@ def test_code_that_raises_is_told_with_its_traceback(scene: Scene, adapter: Open
     assert event.result.value.citations == answer.citations
 
 
+@pytest.mark.parametrize(
+    ("code", "ends"),
+    [
+        ("import sys\nprint('warn', file=sys.stderr)\nprint('out')\n5", (True, 0, "out\n", "warn\n")),
+        ("print('out')\nraise SystemExit(3)", (False, 3, "out\n", "")),
+        ("import sys\nprint('out')\nsys.exit(0)", (True, 0, "out\n", "")),
+        ("pass", (True, 0, "", "")),
+    ],
+)
+def test_how_code_ended_is_exact(
+    code: str, ends: tuple[bool, int, str, str], scene: Scene, adapter: OpenAIAdapter, session: Session
+) -> None:
+    scene.play(python(code), "done")
+    adapter.evaluate(prompt(), session=session)
+    [event] = session[ToolInvoked].all()
+    output: CodeInterpreterOutput = event.result.value
+    assert (event.result.success, output.exit_code, output.stdout, output.stderr) == ends
+    assert (output.output_text == "") is (code == "pass")
+
+
 def test_functions_and_code_in_one_evaluation_and_one_sandbox(
     scene: Scene, adapter: OpenAIAdapter, session: Session
 ) -> None:

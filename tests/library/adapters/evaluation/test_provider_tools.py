@@ -80,6 +80,55 @@ def test_the_hook_is_asked_first_and_else_the_handler(
     assert session[Found].all() == (Found("completed", ("a", "b")),)
 
 
+@dataclass(frozen=True)
+class Action:
+    query: str
+
+
+@dataclass(frozen=True)
+class Search:
+    action: Action
+
+
+def test_a_handler_of_a_web_search_as_openai_tells_of_it(scene: Scene, make: MakeAdapter, session: Session) -> None:
+    def heard(params: Search, *, context: ToolContext) -> ToolResult[Action]:
+        return ToolResult("searched", params.action)
+
+    tool = ProviderTool[Search, Action, None](name="web_search", description="d", provider="openai", handler=heard)
+    action = {"type": "search", "query": "belljar", "queries": ["belljar"], "sources": [{"type": "url", "url": "u"}]}
+    call = {"type": "web_search_call", "id": "ws_1", "status": "completed", "action": action}
+    scene.play(whole(call, said("Found.")))
+    make().evaluate(prompt(tool), session=session)
+    [event] = session[ToolInvoked].all()
+    assert event.result == ToolResult("searched", Action("belljar"))
+
+
+def test_a_handler_of_the_code_interpreter_gets_the_output(scene: Scene, make: MakeAdapter, session: Session) -> None:
+    def heard(params: CodeInterpreterOutput, *, context: ToolContext) -> ToolResult[CodeInterpreterOutput]:
+        return ToolResult(f"it printed {params.output_text.strip()}", params)
+
+    tool = OpenAICodeInterpreterTool(name="python", container={"type": "auto"}, handler=heard)
+    scene.play(whole(ran("4\n"), said("Four.")))
+    make().evaluate(prompt(tool), session=session)
+    [event] = session[ToolInvoked].all()
+    result: Any = event.result
+    assert (result.message, result.value.code) == ("it printed 4", "print(2 + 2)")
+
+
+def test_files_that_were_cited_on_the_way_are_among_the_citations(
+    scene: Scene, make: MakeAdapter, session: Session
+) -> None:
+    other = {**CITED, "file_id": "cfile_2", "filename": "table.csv"}
+    scene.play(
+        whole(ran(), said("See plot.png.", CITED), calls("run_query", sql="x")),
+        whole(said("Hm.", CITED), calls("run_query", sql="x")),
+        says("And table.csv.", other),
+    )
+    answer = make(hosted_tools=CODE).evaluate(prompt(QUERY), session=session)
+    assert (answer.text, answer.annotations) == ("And table.csv.", (other,))
+    assert [one.filename for one in answer.citations] == ["plot.png", "table.csv"]
+
+
 def test_hooks_and_handlers_share_one_context_with_everything_in_it(
     scene: Scene, make: MakeAdapter, session: Session
 ) -> None:
@@ -107,7 +156,7 @@ def test_hooks_and_handlers_share_one_context_with_everything_in_it(
     assert one.rendered_prompt is not None
     assert one.rendered_prompt.text == asked.render().text
     assert one.session.dispatcher is session.dispatcher
-    assert [event.result.message for event in session[ToolInvoked].all()] == ["inner", "ok"]  # type: ignore[attr-defined]
+    assert [event.result.message for event in session[ToolInvoked].all()] == ["inner", "ok"]
 
 
 def test_a_code_interpreter_without_a_hook(scene: Scene, make: MakeAdapter, session: Session) -> None:
@@ -165,7 +214,7 @@ def test_a_hook_may_take_a_plain_dict(scene: Scene, make: MakeAdapter, session: 
     scene.play(whole(ran("4\n"), said("4", CITED)))
     make().evaluate(prompt(tool), session=session)
     [event] = session[ToolInvoked].all()
-    assert event.result.message == "4\n"  # type: ignore[attr-defined]
+    assert event.result.message == "4\n"
     assert event.result.value["message"] == "4\n"
     [file] = event.result.value["citations"]
     assert file == {"container_id": "cntr_1", "file_id": "cfile_1", "filename": "plot.png", "path": None}

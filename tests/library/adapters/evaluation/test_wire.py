@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -143,7 +144,84 @@ def test_a_typed_answer_and_code_in_one_request(scene: Scene, make: MakeAdapter,
             "required": ["summary", "issues"],
             "additionalProperties": False,
         },
+        "strict": True,
     }
+
+
+@dataclass(frozen=True)
+class Defaulted:
+    summary: str
+    score: int = 3
+    notes: str | None = "none"
+
+
+@dataclass(frozen=True)
+class Open:
+    counts: dict[str, int]
+
+
+def test_a_format_is_strict_where_it_can_be(scene: Scene, make: MakeAdapter, session: Session) -> None:
+    """Then what may be left out is said to be null, which stands for the default where null is no value itself."""
+    scene.play(says('{"summary": "s", "score": null, "notes": null}'))
+    assert make().evaluate(prompt(output=Defaulted), session=session).output == Defaulted("s", 3, None)
+    form = scene.asked[0].json["text"]["format"]
+    assert (form["strict"], form["schema"]["required"]) == (True, ["summary", "score", "notes"])
+    assert form["schema"]["properties"]["score"]["type"] == ["integer", "null"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "text"),
+    [
+        (prompt(output=Open), '{"counts": {"a": 1}}'),
+        (prompt(output=Verdict, allow_extra_keys=True), '{"summary": "", "issues": [], "more": 1}'),
+    ],
+    ids=["a map", "other keys"],
+)
+def test_a_format_that_cannot_be_strict(
+    asked: Any, text: str, scene: Scene, make: MakeAdapter, session: Session
+) -> None:
+    scene.play(says(text))
+    assert make().evaluate(asked, session=session).output is not None
+    form = scene.asked[0].json["text"]["format"]
+    assert form["strict"] is False
+    assert form["schema"]["required"]
+
+
+def test_what_a_reasoning_model_is_told(scene: Scene, make: MakeAdapter, session: Session) -> None:
+    config = OpenAIModelConfig(
+        reasoning_effort="high", verbosity="low", safety_identifier="u-1", prompt_cache_key="reviews"
+    )
+    body = sent(scene, make(model="gpt-6-luna", model_config=config), session, prompt(output=Verdict))
+    assert (body["reasoning"], body["text"]["verbosity"]) == ({"effort": "high"}, "low")
+    assert body["text"]["format"]["type"] == "json_schema"
+    assert (body["safety_identifier"], body["prompt_cache_key"]) == ("u-1", "reviews")
+
+
+@pytest.mark.parametrize(
+    ("model", "wanted", "effort", "verbosity"),
+    [
+        ("gpt-6.1-sol", "none", "low", "low"),
+        ("o4-mini", "max", "high", None),
+        ("gpt-4.1", "low", None, None),
+        ("whatever", "minimal", "minimal", "low"),
+    ],
+)
+def test_what_a_model_does_not_take_is_left_out(
+    model: str,
+    wanted: Any,
+    effort: str | None,
+    verbosity: str | None,
+    scene: Scene,
+    make: MakeAdapter,
+    session: Session,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Or is the nearest that it has; one that is not in the table gets what the caller says."""
+    config = OpenAIModelConfig(reasoning_effort=wanted, verbosity="low")
+    body = sent(scene, make(model=model, model_config=config), session, prompt())
+    assert body.get("reasoning") == (effort and {"effort": effort})
+    assert body.get("text") == (verbosity and {"verbosity": verbosity})
+    assert ("reasoning effort" in caplog.text, "verbosity" in caplog.text) == (effort != wanted, verbosity is None)
 
 
 def test_the_model_s_settings(scene: Scene, make: MakeAdapter, session: Session) -> None:

@@ -1,0 +1,63 @@
+"""A gateway inside the command: for a chat whose code is to run on a sandbox server, where no gateway is running."""
+
+from __future__ import annotations
+
+import argparse
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, cast
+from urllib.parse import urlsplit
+
+from belljar.cli.given import load_settings
+from belljar.config import ApiSettings, Settings
+from belljar.errors import InvalidRequest
+
+if TYPE_CHECKING:
+    from belljar.openai import OpenAI
+    from belljar.sandbox.remote import RemoteSource
+
+_KNOCK = 1.0
+"""Seconds that a gateway of this machine has to take a connection."""
+
+
+@contextmanager
+def own_gateway(args: argparse.Namespace) -> Iterator[OpenAI | None]:
+    """Its client, or None where the provider is asked: another one, a gateway at --url, or the one that runs here."""
+    settings = _wanted(args)
+    if settings is None or settings.sandbox_url is None:
+        yield None
+        return
+    settings.check_gateway()
+    from belljar.providers import access
+    from belljar.sandbox.default import settled_source
+
+    access.sdk("belljar")  # before anything is started, with the remedy
+    cast("RemoteSource", settled_source(settings)).learn()  # one that is away is told now, and not by a model
+    from belljar.openai import OpenAI
+
+    with OpenAI.local(sandbox_url=settings.sandbox_url) as client:
+        yield client
+
+
+def _wanted(args: argparse.Namespace) -> Settings | None:
+    from belljar.providers.access import provider_named
+
+    if provider_named(args.provider) != "belljar" or args.url is not None:
+        if args.sandbox_url is not None:
+            whose = "the gateway at --url" if args.url is not None else args.provider
+            raise InvalidRequest(f"--sandbox-url: {whose} decides itself where code runs; leave one of them out")
+        return None
+    settings = load_settings({"sandbox_url": args.sandbox_url})
+    if args.sandbox_url is None and (settings.sandbox_url is None or _answers(ApiSettings.load().gateway_url)):
+        return None
+    return settings
+
+
+def _answers(url: str) -> bool:
+    parts = urlsplit(url)
+    try:
+        with socket.create_connection((parts.hostname or "", parts.port or 80), timeout=_KNOCK):
+            return True
+    except OSError:
+        return False

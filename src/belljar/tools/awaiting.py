@@ -1,0 +1,82 @@
+"""Handlers that are coroutines, awaited by a call that blocks: in its caller's loop, or in a loop of their own."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+from collections.abc import Awaitable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar, copy_context
+from inspect import isawaitable
+from typing import TypeVar
+
+from belljar.tools.result import ToolResult
+
+T = TypeVar("T")
+_LOOK = 1.0
+"""Seconds between two looks at whether a loop is still running."""
+
+_LOOP: ContextVar[asyncio.AbstractEventLoop | None] = ContextVar("belljar_loop", default=None)
+"""Where coroutines are awaited, for a thread that may wait for them."""
+
+
+@contextmanager
+def awaiting_in(loop: asyncio.AbstractEventLoop | None) -> Iterator[None]:
+    """Calls that threads make in here await in this loop, which must go on running; None: each in a loop of its own."""
+    token = _LOOP.set(loop)
+    try:
+        yield
+    finally:
+        _LOOP.reset(token)
+
+
+def finished(given: ToolResult[T] | Awaitable[ToolResult[T]]) -> ToolResult[T]:
+    """What a handler or hook gives, waited for where it has to be; TypeError where it is no ToolResult."""
+    result = _waited_for(given) if isawaitable(given) else given
+    if not isinstance(result, ToolResult):
+        raise TypeError(
+            f"it returned {_shown(result)}, not a ToolResult; return ToolResult.ok(value), or ToolResult(message, None)"
+        )
+    if not isinstance(result.message, str):
+        raise TypeError(f"it returned a ToolResult whose message is {_shown(result.message)}, not a string")
+    return result
+
+
+def _waited_for(given: Awaitable[T]) -> T:
+    loop, here = _LOOP.get(), _running_loop()
+    try:
+        if loop is not None and loop is not here:
+            return _in_loop(given, loop)
+        if here is None:
+            return asyncio.run(_awaited(given))
+        # As in a notebook: the loop of this thread waits for us.
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            return pool.submit(copy_context().run, asyncio.run, _awaited(given)).result()
+    except (asyncio.CancelledError, concurrent.futures.CancelledError):
+        raise RuntimeError("it was cancelled") from None
+
+
+def _in_loop(given: Awaitable[T], loop: asyncio.AbstractEventLoop) -> T:
+    """Raises where the loop ends first: whoever was to run it may have been cancelled."""
+    future = asyncio.run_coroutine_threadsafe(_awaited(given), loop)
+    while not future.done():
+        concurrent.futures.wait([future], timeout=_LOOK)
+        if not loop.is_running():
+            future.cancel()
+    return future.result()
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+
+
+async def _awaited(given: Awaitable[T]) -> T:
+    return await given
+
+
+def _shown(value: object) -> str:
+    shown = repr(value)
+    return shown if len(shown) <= 60 else f"{shown[:60]}…"

@@ -1,0 +1,164 @@
+"""Which module may import which library of others, and that what we declare is what we import."""
+
+import ast
+import importlib.metadata
+import re
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "src"
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+ROOMS = {
+    "aiohttp": ("gateway.upstream.remote", "sandbox.conformance", "sandbox.remote", "sandbox.server"),
+    "anthropic": ("adapters.claude_agent_sdk", "files.anthropic_files", "providers.anthropic_client"),
+    "backports": ("gateway.server.packed",),
+    "cryptography": ("gateway.engine.sealing",),
+    "google": ("files.gemini_files", "providers.gemini_client", "providers.gemini_reading"),
+    "httptools": ("gateway.server.run", "gateway.upstream.loopback", "testing.server"),
+    "msgspec": (
+        "adapters.openai.adapter",
+        "cli.keys",
+        "dialects",
+        "gateway",
+        "models",
+        "providers",
+        "testing",
+        "tools.serde",
+        "wire",
+    ),
+    "openai": (
+        "adapters.openai",
+        "adapters.sdk",
+        "files.openai_files",
+        "openai",
+        "providers.chat_client",
+        "providers.openai_errors",
+        "providers.responses_client",
+    ),
+    "packaging": ("sandbox.packages",),
+    "python_multipart": ("gateway.server.multipart",),
+    "uv": ("sandbox.packages.uv_program",),
+    "uvicorn": ("gateway.app", "gateway.server.run"),
+    "uvloop": ("listening",),
+    "websockets": ("gateway.server.handshake",),
+    "yaml": ("config",),
+    "yarl": ("gateway.upstream.remote", "sandbox.conformance", "sandbox.remote"),
+}
+"""Library, by the name that it is imported by -> the modules that may know it, each with all that is in it."""
+
+UNDECLARED = {"cryptography"}
+"""Imported only where somebody happens to have it: for seals of earlier versions."""
+FOR_TYPES = {"httpx2", "typing_extensions"}
+"""Read by type checkers alone, which bring the second; the first comes with OpenAI's SDK."""
+
+
+def modules() -> Iterator[tuple[str, Path]]:
+    """All but the guest, which runs inside and takes of the data stack what it finds there."""
+    for path in SOURCE.rglob("*.py"):
+        parts = path.relative_to(SOURCE).with_suffix("").parts
+        if "guest" not in parts:
+            yield ".".join(parts).removesuffix(".__init__"), path
+
+
+def imported(path: Path) -> set[str]:
+    """Names of the libraries that a module imports, wherever in it: inside functions, or for types alone, too."""
+    tree = ast.parse(path.read_text())
+    unchecked = [node for node in ast.walk(tree) if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)]
+    types = set[str]().union(*(_imported(node) for node in unchecked))
+    for node in unchecked:
+        node.body = []
+    return _imported(tree) | types - FOR_TYPES
+
+
+def _imported(tree: ast.AST) -> set[str]:
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
+            found.add(node.module.partition(".")[0])
+    later = {"compression"}  # of the standard library from 3.14 on
+    return found - sys.stdlib_module_names - later - {"belljar"}
+
+
+IMPORTS = {name: imported(path) for name, path in modules()}
+
+
+def within(module: str, room: str) -> bool:
+    return f"{module}.".startswith(f"belljar.{room}.")
+
+
+def test_a_library_is_imported_in_its_rooms_alone() -> None:
+    strays = [
+        f"{module} imports {library}"
+        for module, libraries in IMPORTS.items()
+        for library in libraries
+        if not any(within(module, room) for room in ROOMS.get(library, ()))
+    ]
+    assert strays == [], "let them ask a room that knows it, or name them in ROOMS, with a reason"
+
+
+@pytest.mark.parametrize("library", ROOMS)
+def test_a_room_that_is_named_uses_it(library: str) -> None:
+    unused = [
+        room
+        for room in ROOMS[library]
+        if not any(library in libraries for module, libraries in IMPORTS.items() if within(module, room))
+    ]
+    assert unused == []
+
+
+# -- what pyproject.toml says ------------------------------------------------------------------------------------------
+
+
+def names(requirements: list[str]) -> set[str]:
+    return {canonicalize_name(Requirement(one).name) for one in requirements}
+
+
+DISTRIBUTIONS = importlib.metadata.packages_distributions()
+CORE = names(PROJECT["project"]["dependencies"])
+EXTRAS = {extra: names(wanted) for extra, wanted in PROJECT["project"]["optional-dependencies"].items()}
+
+
+def brought_by(library: str) -> set[str]:
+    if library == "backports":  # which Python 3.14 has no need of
+        return {"backports-zstd"}
+    return {canonicalize_name(one) for one in DISTRIBUTIONS[library]}
+
+
+@pytest.mark.parametrize("library", sorted({*ROOMS} - UNDECLARED))
+def test_what_is_imported_is_declared(library: str) -> None:
+    """Not left to what something else happens to bring along."""
+    declared = CORE.union(*EXTRAS.values())
+    assert brought_by(library) & declared, f"{library} is imported, and no dependency or extra names it"
+
+
+@pytest.mark.parametrize("extra", sorted({*EXTRAS} - {"all", "data"}))
+def test_an_extra_brings_what_something_imports(extra: str) -> None:
+    used = set[str]().union(*(brought_by(library) for library in ROOMS))
+    assert EXTRAS[extra] - used == set()
+
+
+def test_the_core_brings_what_something_imports() -> None:
+    assert CORE - set[str]().union(*(brought_by(library) for library in ROOMS)) == set()
+
+
+def test_all_is_every_other_extra() -> None:
+    [everything] = PROJECT["project"]["optional-dependencies"]["all"]
+    assert Requirement(everything).extras == {*EXTRAS} - {"all"}
+
+
+def test_every_module_stands_in_the_order_of_rooms() -> None:
+    layers = PROJECT["tool"]["importlinter"]["contracts"][0]["layers"]
+    rooms = re.findall(r"belljar\.([\w.]+)", " ".join(layers))
+    roots = {"belljar", "belljar.__main__", "belljar.gateway"}
+    outside = {module for module in IMPORTS if not any(within(module, room) for room in rooms)}
+    assert outside == roots, "give it a place in the layers of pyproject.toml, and in docs/architecture.md"
