@@ -32,11 +32,10 @@ class _Job:
         self.task: asyncio.Task[None] | None = None
         self._news = asyncio.Event()
 
-    def tell(self, events: list[Event]) -> list[tuple[int, bytes]]:
-        first = len(self.frames)
-        self.frames += [sse(event) for event in events]
+    def show(self, frames: list[bytes]) -> None:
+        """To those who follow."""
+        self.frames += frames
         self.wake()
-        return list(enumerate(self.frames[first:], first))
 
     def end(self, how: Literal["cancelled", "stopped"]) -> None:
         """Once: a second time would interrupt the keeping of what there is."""
@@ -83,14 +82,14 @@ class Background:
                 batch = await anext(events, None)
                 while batch is not None:
                     try:
-                        await self._records.add_events(job.run.id, job.tell(batch))
+                        await self._keep(job, batch)
                     except Exception as error:  # noqa: BLE001 - the run ends with it, and says so
                         batch = await events.athrow(error)
                     else:
                         batch = await anext(events, None)
         except asyncio.CancelledError:
             said = await (job.run.cancel() if job.ended == "cancelled" else job.run.stop())
-            await self._records.add_events(job.run.id, job.tell(said))
+            await self._keep(job, said)
             raise
         except Exception:  # noqa: BLE001 - the last door of a background task
             job.broken = not (job.frames and snapshots.is_last(job.frames[-1]))
@@ -99,6 +98,14 @@ class Background:
             job.over = True
             job.wake()
             self._jobs.pop(job.run.id, None)
+
+    async def _keep(self, job: _Job, events: list[Event]) -> None:
+        """On record first: who resumes after a crash must not miss what then takes the number of an unkept event."""
+        frames = [sse(event) for event in events]
+        try:
+            await self._records.add_events(job.run.id, list(enumerate(frames, len(job.frames))))
+        finally:
+            job.show(frames)
 
     def count(self, owner: str) -> int:
         """Runs of this owner's."""
