@@ -11,7 +11,11 @@ from typing import TypeAlias
 import pytest
 
 from belljar.config import Upstream
-from belljar.dialects.deltas import (
+from belljar.gateway.upstream.adapter import DialectModel
+from belljar.gateway.upstream.builtin import BuiltIn
+from belljar.gateway.upstream.transport import Transport
+from belljar.testing import LoopbackUpstream, ReplyStep, ScriptedModel, call
+from belljar.vendors.deltas import (
     CallBegun,
     CallEnd,
     CallPiece,
@@ -19,15 +23,11 @@ from belljar.dialects.deltas import (
     Finish,
     Model,
     ModelRequest,
-    Sealed,
     Spent,
     Text,
     ThoughtEnd,
+    VendorState,
 )
-from belljar.gateway.upstream.adapter import DialectModel
-from belljar.gateway.upstream.builtin import BuiltIn
-from belljar.gateway.upstream.transport import Transport
-from belljar.testing import LoopbackUpstream, ReplyStep, ScriptedModel, call
 from belljar.wire.items import InputText, Message
 from belljar.wire.tools import FunctionTool
 
@@ -92,7 +92,7 @@ def asking(does: str) -> ModelRequest:
 
 async def all_of(stream: AsyncGenerator[list[Delta], None]) -> list[Delta]:
     """What is said and done; what goes back to the vendor unread is each dialect's own affair."""
-    return [delta async for batch in stream for delta in batch if not isinstance(delta, Sealed | ThoughtEnd)]
+    return [delta async for batch in stream for delta in batch if not isinstance(delta, VendorState | ThoughtEnd)]
 
 
 async def test_an_answer_in_words(making: Making) -> None:

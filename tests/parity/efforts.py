@@ -9,8 +9,9 @@ from typing import Any
 from tests.parity.faces import FACES, Asking, Face, Faces
 from tests.parity.rows import Row
 
-from belljar.dialects import anthropic_families, gemini_families
 from belljar.models import EFFORTS, MODELS, find
+from belljar.vendors.anthropic import models as anthropic_models
+from belljar.vendors.gemini import models as gemini_models
 
 NOTHING = "nothing"
 _UNLISTED = {
@@ -89,7 +90,7 @@ def _plain(model: str, effort: str) -> str:
 
 def _anthropic(model: str, effort: str) -> str:
     """An effort implies that the model decides how much to think, where it can; with none it does not think."""
-    kind = anthropic_families.family(model)
+    kind = anthropic_models.family(model)
     if effort == "none" and kind.thinks != "always":
         return "disabled" if kind.thinks == "asked" else NOTHING
     if not kind.efforts:
@@ -99,7 +100,7 @@ def _anthropic(model: str, effort: str) -> str:
 
 
 def _gemini(model: str, effort: str) -> str:
-    kind = gemini_families.family(model)
+    kind = gemini_models.family(model)
     if kind.budget is not None:
         return str(kind.thinking(effort)["thinkingBudget"])  # type: ignore[arg-type]
     if not kind.levels:

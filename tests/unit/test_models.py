@@ -17,7 +17,6 @@ import openai.types.shared
 import pytest
 import xai_sdk.types.model  # type: ignore[import-untyped]
 
-from belljar.dialects import anthropic_families, gemini_families
 from belljar.models import (
     EFFORTS,
     MODELS,
@@ -31,6 +30,8 @@ from belljar.models import (
     supports_vision,
 )
 from belljar.providers.access import VENDORS
+from belljar.vendors.anthropic import models as anthropic_models
+from belljar.vendors.gemini import models as gemini_models
 
 
 def named(literal: object) -> set[str]:
@@ -220,10 +221,10 @@ def test_the_nearest_effort(name: str, effort: typing.Any, nearest: str | None) 
 
 def test_the_table_and_the_families_of_a_vendor_say_the_same() -> None:
     for row in get_models_by_provider("anthropic"):
-        claude = anthropic_families.family(row.id)
+        claude = anthropic_models.family(row.id)
         assert (row.efforts, row.output) == (claude.efforts, claude.most), row.id
     for row in get_models_by_provider("gemini"):
-        gemini = gemini_families.family(row.id)
+        gemini = gemini_models.family(row.id)
         if gemini.budget is None:
             assert [one.upper() for one in row.efforts] == list(gemini.levels), row.id
         else:

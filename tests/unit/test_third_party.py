@@ -26,7 +26,7 @@ ROOMS = {
     "msgspec": (
         "adapters.openai.adapter",
         "cli.keys",
-        "dialects",
+        "vendors",
         "gateway",
         "models",
         "providers",

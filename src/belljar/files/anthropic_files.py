@@ -7,7 +7,6 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from belljar.config import ApiSettings
-from belljar.dialects import anthropic_faults
 from belljar.errors import BelljarError
 from belljar.files import faults
 from belljar.files.base import FilesApi
@@ -15,6 +14,7 @@ from belljar.files.reaching import reach
 from belljar.files.reading import Reading
 from belljar.files.results import FileMetadata
 from belljar.providers import access
+from belljar.vendors.anthropic import errors as anthropic_errors
 
 if TYPE_CHECKING:
     import anthropic
@@ -66,7 +66,7 @@ class AnthropicFiles(FilesApi):
     def _meaning(self, error: Exception) -> BelljarError | None:
         import anthropic
 
-        return faults.of_openai_kind(error, anthropic, self.vendor, self._key, anthropic_faults.fault)
+        return faults.of_openai_kind(error, anthropic, self.vendor, self._key, anthropic_errors.fault)
 
 
 def _sdk(api_key: str | None, base_url: str | None, settings: ApiSettings | None) -> anthropic.Anthropic:

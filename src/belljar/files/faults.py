@@ -6,16 +6,17 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from belljar.dialects import faults, gemini_faults
 from belljar.errors import BadKey, BelljarError, NotFound, ProviderError, TooLarge, Unreachable
 from belljar.providers.failures import broken
+from belljar.vendors import errors
+from belljar.vendors.gemini import errors as gemini_errors
 
 Meaning: TypeAlias = Callable[[int, Mapping[str, str], bytes, str], ProviderError]
 """What a vendor's answer means: the `fault` of its dialect."""
 
 
 def of_openai_kind(
-    error: Exception, sdk: Any, vendor: str, key: str, fault: Meaning = faults.fault
+    error: Exception, sdk: Any, vendor: str, key: str, fault: Meaning = errors.fault
 ) -> BelljarError | None:
     """For the SDKs of OpenAI and Anthropic, which have the same classes; None for what is not theirs."""
     if isinstance(error, sdk.APIStatusError):
@@ -32,7 +33,7 @@ def of_gemini(error: Exception, sdk: Any, vendor: str, key: str) -> BelljarError
     if error.code == 403 and "may not exist" in (error.message or ""):  # how Gemini says that it knows no such file
         return NotFound(f"{vendor}: {error.message}", param="file_id")
     body = json.dumps(error.details).encode()
-    return _answered(error.code, {}, body, vendor, key, gemini_faults.fault)
+    return _answered(error.code, {}, body, vendor, key, gemini_errors.fault)
 
 
 def _answered(

@@ -17,7 +17,6 @@ from typing import Literal, Self, cast
 import uvicorn
 
 from belljar.config import Settings, Upstream
-from belljar.dialects.deltas import Model
 from belljar.errors import BadSettings, InvalidRequest
 from belljar.gateway.containers import Containers, Policy
 from belljar.gateway.engine.conversations import Conversations
@@ -44,6 +43,7 @@ from belljar.gateway.upstream.discovery import by_key, on_local_ports
 from belljar.gateway.upstream.models import Models
 from belljar.gateway.upstream.transport import Transport
 from belljar.listening import is_loopback, reachable, stopped_by_signals
+from belljar.vendors.deltas import Model
 
 _SWEEP = 30.0
 """Seconds between two looks for containers that expired."""

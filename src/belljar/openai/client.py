@@ -11,10 +11,10 @@ import openai
 from openai import DefaultAsyncHttpxClient, DefaultHttpxClient
 from openai.types.responses import Response
 
-from belljar.dialects.deltas import Model
 from belljar.openai.items import readable
 from belljar.openai.mounts import Mounted, mount, mount_async
 from belljar.openai.transport import AsyncInsideTransport, InsideTransport
+from belljar.vendors.deltas import Model
 
 if TYPE_CHECKING:
     from functools import cached_property

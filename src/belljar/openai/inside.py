@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from belljar.config import Settings
-from belljar.dialects.deltas import Model
 from belljar.gateway.app import build
 from belljar.listening import new_event_loop
 from belljar.openai.exchange import Broken, Exchange, Message
+from belljar.vendors.deltas import Model
 
 T = TypeVar("T")
 

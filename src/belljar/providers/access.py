@@ -9,9 +9,9 @@ from types import MappingProxyType
 from typing import Any
 
 from belljar.config import ApiSettings
-from belljar.dialects.reach import REACH, VERSION, Reach
 from belljar.errors import BadSettings, InvalidRequest
 from belljar.models import find
+from belljar.vendors.reach import REACH, VERSION, Reach
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

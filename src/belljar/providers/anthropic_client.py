@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from belljar.config import ApiSettings
-from belljar.dialects import anthropic_faults
-from belljar.dialects.anthropic_families import family
 from belljar.errors import ProviderError
 from belljar.models import Effort
 from belljar.providers import access, anthropic_reading
@@ -27,6 +25,8 @@ from belljar.providers.tool_converters import (
     convert_tools_for_anthropic,
 )
 from belljar.providers.uploads import FileReference, Uploads, type_of
+from belljar.vendors.anthropic import errors as anthropic_errors
+from belljar.vendors.anthropic.models import family
 from belljar.wire.responses import Reasoner
 
 if TYPE_CHECKING:
@@ -73,9 +73,9 @@ def _answered(error: anthropic.APIStatusError) -> AnthropicError:
     """The server said what is wrong: before the stream with a status, or inside it."""
     vendor, body = AnthropicError.vendor, json.dumps(error.body).encode()
     if error.status_code == 200:
-        meant = anthropic_faults.reported(body, vendor)
+        meant = anthropic_errors.reported(body, vendor)
     else:
-        meant = anthropic_faults.fault(error.status_code, error.response.headers, body, vendor)
+        meant = anthropic_errors.fault(error.status_code, error.response.headers, body, vendor)
     return AnthropicError.of(code_of(meant), str(meant), error, meant)
 
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import msgspec
 
-from belljar.dialects.anthropic_stream import REASONS, read_usage
 from belljar.providers.executions import CodeExecution, OutputFile
 from belljar.providers.replies import FINISHES, Answer, FinishReason
 from belljar.providers.tool_converters import Tool, tool_call
+from belljar.vendors.anthropic.stream import REASONS, read_usage
 from belljar.wire.responses import Usage
 
 _RESULTS = ("code_execution_tool_result", "bash_code_execution_tool_result", "text_editor_code_execution_tool_result")

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 import msgspec
 
 from belljar.config import ApiSettings
-from belljar.dialects import chat, quirks
-from belljar.dialects.deltas import CallBegun, CallEnd, Delta, Finish, ModelRequest, Refused, Spent, Text, ThoughtEnd
 from belljar.errors import InvalidRequest
 from belljar.providers import openai_errors
 from belljar.providers.base import BaseClient
@@ -28,6 +26,9 @@ from belljar.providers.tool_converters import (
     tool_call,
 )
 from belljar.providers.uploads import FileReference
+from belljar.vendors import servers
+from belljar.vendors.chat import dialect as chat
+from belljar.vendors.deltas import CallBegun, CallEnd, Delta, Finish, ModelRequest, Refused, Spent, Text, ThoughtEnd
 from belljar.wire import items
 from belljar.wire.items import InputItem
 from belljar.wire.responses import Reasoner
@@ -67,7 +68,7 @@ class ChatClient(BaseClient):
         super().__init__(model=model, tools=tools, system=system, settings=settings)
         self.client = client or openai_sdk(self.provider, self.error, settings, api_key, base_url)
         self._close_sdk = self.client.close if client is None else None
-        self._quirks = quirks.TABLE[self.provider]
+        self._quirks = servers.TABLE[self.provider]
 
     def get_model(self) -> str:
         """Where none was named, the first that the server has."""

@@ -11,9 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from belljar.config import ApiSettings
-from belljar.dialects import gemini_faults
-from belljar.dialects.gemini_families import family
-from belljar.dialects.gemini_stream import REASONS
 from belljar.errors import InvalidRequest, ProviderError
 from belljar.providers import access, gemini_reading
 from belljar.providers.base import BaseClient
@@ -22,6 +19,9 @@ from belljar.providers.failures import ClientError, broken, code_of, friendly, f
 from belljar.providers.replies import Answer, Turn
 from belljar.providers.tool_converters import Body, Tool, ToolObject, as_text, convert_tools_for_gemini
 from belljar.providers.uploads import FileReference, Uploads, type_of
+from belljar.vendors.gemini import errors as gemini_errors
+from belljar.vendors.gemini.models import family
+from belljar.vendors.gemini.stream import REASONS
 
 if TYPE_CHECKING:
     from google import genai
@@ -50,7 +50,7 @@ def handle_gemini_error(error: BaseException) -> GeminiError:
     if not isinstance(error, errors.APIError):
         return GeminiError.of(broken(error) or "UNKNOWN_ERROR", f"{type(error).__name__}: {error}", error)
     said = json.dumps(error.details)
-    meant = gemini_faults.fault(error.code, {}, said.encode(), GeminiError.vendor)
+    meant = gemini_errors.fault(error.code, {}, said.encode(), GeminiError.vendor)
     return GeminiError.of(code_of(meant), str(meant), error, meant)
 
 

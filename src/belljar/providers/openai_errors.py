@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from belljar.dialects import faults
 from belljar.errors import ProviderError
 from belljar.providers.failures import ClientError, broken, code_of
+from belljar.vendors import errors
 
 if TYPE_CHECKING:
     import openai
@@ -41,9 +41,9 @@ def _answered(error: openai.APIError, kind: type[ClientError]) -> ClientError:
     said = _said(error)
     if isinstance(error, openai.APIStatusError):
         body = said.encode() if isinstance(said, str) else msgspec.json.encode(said, enc_hook=str)
-        meant = faults.fault(error.status_code, error.response.headers, body, kind.vendor)
+        meant = errors.fault(error.status_code, error.response.headers, body, kind.vendor)
     else:
-        meant = faults.reported(said, kind.vendor)
+        meant = errors.reported(said, kind.vendor)
     return kind.of(code_of(meant), str(meant), error, meant)
 
 

@@ -9,9 +9,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 import msgspec
 
 from belljar.config import ApiSettings
-from belljar.dialects import faults
-from belljar.dialects.deltas import Decoder
-from belljar.dialects.openai_stream import ResponsesDecoder
 from belljar.errors import Garbled
 from belljar.providers import access, openai_errors, responses_reading, responses_writing
 from belljar.providers.base import BaseClient
@@ -22,6 +19,9 @@ from belljar.providers.replies import Answer, OnText, Turn
 from belljar.providers.responses_reading import Made
 from belljar.providers.tool_converters import Body, Tool, ToolObject, convert_tools_for_openai
 from belljar.providers.uploads import FileReference, Uploads, type_of
+from belljar.vendors import errors
+from belljar.vendors.deltas import Decoder
+from belljar.vendors.openai.stream import ResponsesDecoder
 
 if TYPE_CHECKING:
     import openai
@@ -129,7 +129,7 @@ class ResponsesClient(BaseClient):
                 elif event.type in _ENDS:
                     return msgspec.json.encode(event.response.to_dict(mode="json", warnings=False))
                 elif event.type == "error":
-                    raise self._failure(faults.reported(event.to_dict(warnings=False), self.error.vendor))
+                    raise self._failure(errors.reported(event.to_dict(warnings=False), self.error.vendor))
         raise self._failure(Garbled(f"{self.error.vendor} ended the stream in the middle of the answer"))
 
     def _decoder(self) -> Decoder:

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from belljar.dialects.deltas import CallBegun, CallEnd, Cited, Decoder, Finish, HostedEnd, Refused, Spent, Text
 from belljar.providers.executions import CodeExecution, Outcome, OutputFile
 from belljar.providers.replies import FINISHES, Answer, FinishReason
 from belljar.providers.tool_converters import Tool, tool_call
+from belljar.vendors.deltas import CallBegun, CallEnd, Cited, Decoder, Finish, HostedEnd, Refused, Spent, Text
 from belljar.wire.items import CodeInterpreterCall, ContainerFileCitation, Image, Logs
 
 _OUTCOMES: Mapping[str, Outcome] = {"ok": "OUTCOME_OK", "timed_out": "OUTCOME_DEADLINE_EXCEEDED"}

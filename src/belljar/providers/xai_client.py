@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from belljar.dialects.deltas import Decoder
-from belljar.dialects.xai_stream import XaiDecoder
 from belljar.models import nearest_effort
 from belljar.providers.executions import Description, OutputFile
 from belljar.providers.failures import ClientError, friendly
@@ -11,6 +9,8 @@ from belljar.providers.replies import Answer, Turn
 from belljar.providers.responses_client import ResponsesClient
 from belljar.providers.responses_reading import Made
 from belljar.providers.tool_converters import Body
+from belljar.vendors.deltas import Decoder
+from belljar.vendors.xai.stream import XaiDecoder
 
 
 class XAIError(ClientError):

@@ -9,8 +9,8 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from belljar.dialects.deltas import CallBegun, CallEnd, CallPiece, Delta, Finish, ModelRequest, Spent, Text
 from belljar.testing.pieces import chunks, words
+from belljar.vendors.deltas import CallBegun, CallEnd, CallPiece, Delta, Finish, ModelRequest, Spent, Text
 from belljar.wire.responses import Usage
 
 

@@ -20,9 +20,9 @@ from tests.library.providers.wires import claude_refused, gemini_refused, messag
 
 from belljar import errors
 from belljar.config import ApiSettings
-from belljar.dialects import faults
 from belljar.providers import AnthropicError, ClientError, GeminiError, OpenAIError, create_client, handle_openai_error
 from belljar.providers.failures import CODES, code_of
+from belljar.vendors.errors import fault
 
 Make = Callable[..., Any]
 
@@ -261,7 +261,7 @@ def test_an_error_can_be_carried_to_another_process() -> None:
 
 
 def test_the_kind_that_the_vendors_words_told_is_carried_too() -> None:
-    loading = faults.fault(503, {}, b'{"error":{"message":"Loading model"}}', "x")
+    loading = fault(503, {}, b'{"error":{"message":"Loading model"}}', "x")
     copied = pickle.loads(pickle.dumps(OpenAIError.of(code_of(loading), str(loading), None, loading)))
     assert isinstance(copied, errors.Loading)
     assert (copied.reason, copied.after) == ("SERVER_OVERLOADED", 5.0)
@@ -279,7 +279,7 @@ def test_every_error_of_our_tree_has_a_code() -> None:
     }
     for error, code in kinds.items():
         assert code_of(error) == code
-    assert code_of(faults.fault(529, {}, b"", "x")) == "SERVER_OVERLOADED"
+    assert code_of(fault(529, {}, b"", "x")) == "SERVER_OVERLOADED"
 
 
 def test_no_key(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from openai.types.responses import Response as SdkResponse
 from openai.types.responses import ResponseStreamEvent
 
-from belljar.dialects import deltas
-from belljar.dialects.marks import give_back
 from belljar.gateway.engine.emitter import Emitter
+from belljar.vendors import deltas
+from belljar.vendors.vendor_tag import give_back
 from belljar.wire.codec import encode, sse
 from belljar.wire.events import TERMINAL, CodeOutputDelta, Event
 from belljar.wire.items import CellEnd, CodeInterpreterCall, Compaction, Logs, Reasoning

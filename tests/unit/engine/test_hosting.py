@@ -13,21 +13,6 @@ import msgspec
 import pytest
 
 from belljar.config import Upstream
-from belljar.dialects import anthropic
-from belljar.dialects.deltas import (
-    Cited,
-    Delta,
-    Finish,
-    HostedCode,
-    HostedEnd,
-    HostedFile,
-    Housed,
-    ModelRequest,
-    Spent,
-    Text,
-    Traits,
-)
-from belljar.dialects.premises import Premises
 from belljar.errors import Declined, InvalidRequest, ProviderError, Unreachable
 from belljar.gateway.containers import Containers, Policy
 from belljar.gateway.engine.citations import Citations
@@ -42,6 +27,21 @@ from belljar.gateway.upstream.models import Route
 from belljar.gateway.upstream.transport import Transport
 from belljar.sandbox.base import SandboxSource
 from belljar.testing import FakeClock, LoopbackUpstream
+from belljar.vendors.anthropic import dialect as anthropic
+from belljar.vendors.deltas import (
+    Cited,
+    ContainerUsed,
+    Delta,
+    Finish,
+    HostedCode,
+    HostedEnd,
+    HostedFile,
+    ModelRequest,
+    Spent,
+    Text,
+    Traits,
+)
+from belljar.vendors.hosted_sandbox import HostedSandbox
 from belljar.wire.items import CellEnd, CodeInterpreterCall, ContainerFileCitation, Image, Message
 from belljar.wire.responses import Usage
 from belljar.wire.tools import AutoContainer, CodeInterpreterTool
@@ -159,7 +159,7 @@ def test_an_upload_counts_until_shortly_before_it_expires(tmp_path: Path, server
             bench.clock.advance(passed)
             hosting = bench.hosting()
             await hosting.supply(await bench.fresh(), {}, "tools[0].container")
-            bench.model.turns = [[Housed(""), *DONE]]
+            bench.model.turns = [[ContainerUsed(""), *DONE]]
             await said(hosting)
             assert len(server.files) == uploads
         await bench.put("a.csv", b"other")
@@ -268,7 +268,9 @@ def test_nothing_of_the_vendors_is_told(tmp_path: Path, server: LoopbackUpstream
 
     async def test(bench: Bench) -> None:
         pictures = (Image(url=PNG), Image(url="https://x.example/a.png"), Image(url="data:image/png;base64,~"))
-        bench.model.turns = [[*cell(outputs=pictures), Housed("cntr_1"), Text("ok"), Cited(citation), Cited(citation)]]
+        bench.model.turns = [
+            [*cell(outputs=pictures), ContainerUsed("cntr_1"), Text("ok"), Cited(citation), Cited(citation)]
+        ]
         bench.model.turns[0] = [*cast(Sequence[Delta], bench.model.turns[0]), Finish("stop")]
         hosting = bench.hosting()
         heard = await said(hosting)
@@ -323,8 +325,8 @@ def test_what_fits_no_request_names_who_gave_it(tmp_path: Path, server: Loopback
 def test_a_file_that_is_larger_than_the_vendor_takes(
     tmp_path: Path, server: LoopbackUpstream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    small = Premises(upload="/files", largest=3)
-    monkeypatch.setattr(anthropic, "PREMISES", small)
+    small = HostedSandbox(upload="/files", largest=3)
+    monkeypatch.setattr(anthropic, "SANDBOX", small)
 
     async def test(bench: Bench) -> None:
         await bench.put("a.csv", b"1234")
@@ -348,7 +350,7 @@ def test_a_server_that_cannot_be_reached_is_that(tmp_path: Path, server: Loopbac
 
 def test_a_container_without_code_is_none_of_ours(tmp_path: Path, server: LoopbackUpstream) -> None:
     async def test(bench: Bench) -> None:
-        bench.model.turns = [[Housed("container_1"), *DONE]]
+        bench.model.turns = [[ContainerUsed("container_1"), *DONE]]
         assert await said(bench.hosting()) == DONE
         assert (await bench.fresh()).hosted == b""
 

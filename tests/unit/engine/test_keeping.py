@@ -10,7 +10,6 @@ from typing import Any, cast
 import pytest
 
 from belljar.config import Upstream
-from belljar.dialects.deltas import HostedEnd, HostedFile
 from belljar.gateway.containers import Containers, Policy
 from belljar.gateway.engine import keeping
 from belljar.gateway.engine.keeping import Keeper
@@ -21,6 +20,7 @@ from belljar.gateway.upstream.endpoint import Endpoint
 from belljar.gateway.upstream.hosted import HostedFiles
 from belljar.gateway.upstream.transport import Transport
 from belljar.sandbox.base import SandboxSource
+from belljar.vendors.deltas import HostedEnd, HostedFile
 from belljar.wire.items import CellEnd, CodeInterpreterCall, Logs
 
 Kept = tuple[HostedEnd, tuple[ContainerFileRecord, ...], list[bytes]]

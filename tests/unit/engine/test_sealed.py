@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 
-from belljar.dialects import deltas
 from belljar.gateway.engine import snapshots
 from belljar.gateway.engine.emitter import Emitter
+from belljar.vendors import deltas
 from belljar.wire.codec import encode
 from belljar.wire.items import Message
 from belljar.wire.responses import Response
@@ -17,7 +17,7 @@ START = Response(id="resp_" + "0" * 48, created_at=1, status="in_progress", mode
 def test_a_seal_is_kept_and_not_shown() -> None:
     emitter = Emitter(START, include=frozenset({"reasoning.encrypted_content"}))
     said = emitter.say(
-        [deltas.Text("a"), deltas.Sealed("gemini:x"), deltas.Text("b"), deltas.Finish("stop")]
+        [deltas.Text("a"), deltas.VendorState("gemini:x"), deltas.Text("b"), deltas.Finish("stop")]
     ) + emitter.complete(2)
     (kept,) = emitter.full()
     assert isinstance(kept, Message)
@@ -32,5 +32,5 @@ def test_a_seal_is_kept_and_not_shown() -> None:
 
 def test_a_seal_without_text_is_let_go() -> None:
     emitter = Emitter(START)
-    emitter.say([deltas.Sealed("gemini:x"), deltas.Finish("stop")])
+    emitter.say([deltas.VendorState("gemini:x"), deltas.Finish("stop")])
     assert emitter.full() == ()

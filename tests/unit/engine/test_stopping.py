@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from belljar.dialects.deltas import CallBegun, CallEnd, Delta, Finish, ModelRequest, Spent, Text
 from belljar.gateway.engine.stopping import Stopping, Watch
+from belljar.vendors.deltas import CallBegun, CallEnd, Delta, Finish, ModelRequest, Spent, Text
 from belljar.wire.items import Message
 from belljar.wire.requests import Sampling
 from belljar.wire.responses import Usage

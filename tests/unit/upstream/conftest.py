@@ -12,9 +12,9 @@ import pytest
 import uvloop
 
 from belljar.config import Upstream
-from belljar.dialects.deltas import CallBegun, CallEnd, Delta, Model, ModelRequest, Text
 from belljar.gateway.upstream.transport import Transport
 from belljar.testing import FakeClock, LoopbackUpstream
+from belljar.vendors.deltas import CallBegun, CallEnd, Delta, Model, ModelRequest, Text
 from belljar.wire.items import InputText, Message
 
 PATIENCE = 30.0

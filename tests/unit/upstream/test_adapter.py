@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from belljar.config import Upstream
-from belljar.dialects.deltas import Finish, Spent, Text
 from belljar.errors import (
     BadKey,
     BadSettings,
@@ -27,6 +26,7 @@ from belljar.errors import (
 from belljar.gateway.upstream.adapter import DialectModel
 from belljar.gateway.upstream.endpoint import Endpoint
 from belljar.testing import BREAK, LoopbackUpstream, Reply, call
+from belljar.vendors.deltas import Finish, Spent, Text
 
 from .conftest import KEY, PATIENCE, Run, answer, asking, calls_of, text_of, transport, until, unused_port, upstream
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from belljar.dialects.deltas import CallBegun, CallEnd, CallPiece, Delta, Finish, ModelRequest, Spent, Text
 from belljar.gateway.upstream.builtin import SUMMARISE, TRAITS, BuiltIn
+from belljar.vendors.deltas import CallBegun, CallEnd, CallPiece, Delta, Finish, ModelRequest, Spent, Text
 from belljar.wire.items import (
     CellEnd,
     CodeInterpreterCall,

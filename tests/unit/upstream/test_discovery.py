@@ -7,9 +7,9 @@ from collections.abc import Mapping
 import pytest
 
 from belljar.config import Upstream
-from belljar.dialects.reach import REACH
 from belljar.gateway.upstream.adapter import DIALECTS
 from belljar.gateway.upstream.discovery import by_key, on_local_ports
+from belljar.vendors.reach import REACH
 
 from .conftest import KEY, upstream
 

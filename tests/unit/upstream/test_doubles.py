@@ -13,9 +13,9 @@ from contextlib import aclosing, suppress
 import pytest
 from openai import OpenAI
 
-from belljar.dialects.deltas import CallBegun, Finish, Spent, Text, Thought
 from belljar.errors import RateLimited
 from belljar.testing import FakeClock, LoopbackUpstream, Reply, ReplyStep, ScriptedModel, Step, call
+from belljar.vendors.deltas import CallBegun, Finish, Spent, Text, Thought
 from belljar.wire.responses import Usage
 
 from .conftest import PATIENCE, answer, asking, calls_of, text_of

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from belljar.dialects.deltas import HostedFile
 from belljar.errors import Declined, Garbled, ProviderError, Unreachable
 from belljar.gateway.upstream.adapter import DIALECTS, DialectModel
 from belljar.gateway.upstream.hosted import HostedFiles
 from belljar.testing import LoopbackUpstream, Reply
+from belljar.vendors.deltas import HostedFile
 
 from .conftest import KEY, Run, request_of, serving, transport, upstream
 

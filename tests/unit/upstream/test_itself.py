@@ -7,10 +7,10 @@ import socket
 import pytest
 
 from belljar.config import Upstream
-from belljar.dialects.reach import REACH
 from belljar.gateway.upstream.endpoint import Endpoint
 from belljar.gateway.upstream.itself import HEADER, came_through, leads_back, marked, passed_on
 from belljar.listening import is_loopback
+from belljar.vendors.reach import REACH
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,11 @@ from typing import Any
 from belljar.adapters.claude_agent_sdk.settings import ClaudeAgentSDKModelConfig
 from belljar.adapters.steps import Body
 from belljar.adapters.turns import Call, Hosted
-from belljar.dialects.anthropic_families import family
 from belljar.providers import anthropic_client
 from belljar.providers.tool_converters import build_anthropic_tool_results, convert_tools_for_anthropic
 from belljar.tools import CodeInterpreterOutput, ProviderTool, Tool, ToolContext, ToolResult
 from belljar.tools.choices import Chosen
+from belljar.vendors.anthropic.models import family
 from belljar.wire.responses import Reasoner
 
 _WORDS = MappingProxyType({"auto": "auto", "none": "none", "required": "any"})

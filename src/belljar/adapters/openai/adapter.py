@@ -20,7 +20,6 @@ from belljar.adapters.openai.requests import heeds_verbosity, held_to_form
 from belljar.adapters.openai.settings import OpenAIClientConfig, OpenAIModelConfig
 from belljar.adapters.sdk import blocking_twin, check_clients, friendly_stream, options
 from belljar.adapters.steps import Ask, Body, Heard
-from belljar.dialects import faults
 from belljar.errors import Garbled
 from belljar.models import nearest_effort
 from belljar.prompt.prompt import Prompt, RenderedPrompt
@@ -29,6 +28,7 @@ from belljar.providers import OpenAIError, access, handle_openai_error
 from belljar.providers.failures import friendly, friendly_items
 from belljar.runtime import Deadline, SessionProtocol, ThrottlePolicy
 from belljar.tools.choices import ToolChoice
+from belljar.vendors import errors
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI, OpenAI
@@ -173,7 +173,7 @@ class _Hearing:
         elif event.type in _ENDS:
             self.payload = event.response.to_dict(mode="json", warnings=False)
         elif event.type == "error":
-            raise handle_openai_error(faults.reported(event.to_dict(warnings=False), OpenAIError.vendor))
+            raise handle_openai_error(errors.reported(event.to_dict(warnings=False), OpenAIError.vendor))
 
 
 def _heard(payload: Body | None, request_id: str | None) -> Heard:
@@ -182,7 +182,7 @@ def _heard(payload: Body | None, request_id: str | None) -> Heard:
         raise handle_openai_error(Garbled(f"{OpenAIError.vendor} ended the stream in the middle of the answer"))
     if payload.get("status") == "failed":
         told = payload.get("error") or "the response failed without a word"
-        raise handle_openai_error(faults.reported(told, OpenAIError.vendor))
+        raise handle_openai_error(errors.reported(told, OpenAIError.vendor))
     return Heard(payload, request_id)
 
 

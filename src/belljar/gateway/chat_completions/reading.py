@@ -8,7 +8,7 @@ from typing import Annotated, Literal, TypeAlias
 import msgspec
 from msgspec import UNSET, Meta, Struct, field, structs
 
-from belljar.dialects.cells import NAME
+from belljar.vendors.code_call import NAME
 from belljar.wire import complaints
 from belljar.wire.extras import Ignored, RequestExtras
 from belljar.wire.fitting import fit

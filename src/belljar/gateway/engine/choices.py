@@ -7,10 +7,10 @@ from typing import get_args
 
 from msgspec import structs
 
-from belljar.dialects.cells import ALIASES, NAME
-from belljar.dialects.deltas import Traits
 from belljar.errors import InvalidRequest
 from belljar.gateway.engine.namespaces import NAMESPACE, Namespaces
+from belljar.vendors.code_call import ALIASES, NAME
+from belljar.vendors.deltas import Traits
 from belljar.wire.extras import Executor, Ignored
 from belljar.wire.requests import CreateResponse
 from belljar.wire.tools import (

@@ -7,10 +7,10 @@ from contextlib import aclosing
 
 from msgspec import UNSET, structs
 
-from belljar.dialects import deltas
 from belljar.errors import Garbled
 from belljar.gateway.upstream.builtin import SUMMARISE
 from belljar.gateway.upstream.models import Route
+from belljar.vendors import deltas
 from belljar.wire.items import InputItem, InputText, Message
 from belljar.wire.requests import Sampling
 from belljar.wire.responses import Usage

@@ -7,11 +7,11 @@ from typing import Literal, TypeAlias
 
 from msgspec import UNSET, UnsetType, structs
 
-from belljar.dialects import deltas
-from belljar.dialects.deltas import Delta
-from belljar.dialects.marks import keep
-from belljar.dialects.partial import Arguments, CodeArgument
 from belljar.gateway.engine.line import Line
+from belljar.vendors import deltas
+from belljar.vendors.code_argument import Arguments, CodeArgument
+from belljar.vendors.deltas import Delta
+from belljar.vendors.vendor_tag import keep
 from belljar.wire import events, ids
 from belljar.wire.events import Event
 from belljar.wire.extras import Ignored, ResponseExtras
@@ -224,7 +224,7 @@ class Emitter:
         self._led = False
         """A stray call stands before all others of this turn."""
         self._hosted: dict[int, Cell] = {}
-        self._mended = deltas.Mended("")
+        self._mended = deltas.Repaired("")
         """What was put right of the call that comes next."""
 
     # -- life -------------------------------------------------------------------------------------------------------
@@ -368,7 +368,7 @@ class Emitter:
                 self._think(delta)
             case deltas.ThoughtEnd(item):
                 self._close_thought(item)
-            case deltas.Sealed(content):
+            case deltas.VendorState(content):
                 if self._message is not None:
                     self._message.sealed = content
             case deltas.Refused(text):
@@ -391,7 +391,7 @@ class Emitter:
                 self._hosted_code(delta)
             case deltas.HostedEnd(index, item):
                 self._hosted_end(index, item)
-            case deltas.Passed(item):
+            case deltas.PassThrough(item):
                 self._close_speech(last=False)
                 self._whole(item)
             case deltas.Finish(reason):
@@ -401,7 +401,7 @@ class Emitter:
             case deltas.Spent(usage):
                 self.turn_usage = usage
                 self.usage = usage if self.usage is None else self.usage + usage
-            case deltas.Mended():
+            case deltas.Repaired():
                 self._mended = delta
             case _:
                 raise AssertionError(f"unknown delta {delta!r}")
@@ -537,7 +537,7 @@ class Emitter:
 
     def _begin_call(self, begun: deltas.CallBegun) -> None:
         self._close_speech(last=False)
-        mended, self._mended = self._mended, deltas.Mended("")
+        mended, self._mended = self._mended, deltas.Repaired("")
         if not self._start.parallel_tool_calls and (self._calls or self.cells or self.called or self.strayed):
             # One at a time was asked for, and not every model heeds it. It may call again when it has the answer.
             self._calls[begun.index] = None

@@ -12,8 +12,6 @@ from typing import cast
 import msgspec
 from msgspec import Struct, structs
 
-from belljar.dialects import deltas
-from belljar.dialects.deltas import Delta, HostedFile, ModelRequest
 from belljar.errors import BelljarError, Declined, InvalidRequest, NotFound, ProviderError
 from belljar.gateway.containers import Containers
 from belljar.gateway.engine.citations import Citations
@@ -22,6 +20,8 @@ from belljar.gateway.engine.keeping import Keeper
 from belljar.gateway.store.base import Blobs, ContainerFileRecord, ContainerRecord
 from belljar.gateway.upstream.models import Route
 from belljar.sandbox import explain
+from belljar.vendors import deltas
+from belljar.vendors.deltas import Delta, HostedFile, ModelRequest
 from belljar.wire.items import CellEnd, CodeInterpreterCall, ContainerFileCitation, Image, Message
 from belljar.wire.tools import AutoContainer, CodeInterpreterTool, Tier
 
@@ -247,7 +247,7 @@ class Hosting:
                     delta = structs.replace(delta, container_id="")
                 case deltas.HostedEnd():
                     delta = await self._ended(delta)
-                case deltas.Housed(id):
+                case deltas.ContainerUsed(id):
                     if self._container is not None:  # else no code ran, and there are no files to find again
                         await self._ran_in(id)
                     continue

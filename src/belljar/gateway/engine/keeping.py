@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Container, Sequence
 
 from msgspec import UNSET, structs
 
-from belljar.dialects.deltas import HostedEnd, HostedFile
 from belljar.errors import BelljarError, TooLarge
 from belljar.gateway.containers import Containers
 from belljar.gateway.containers.names import MOUNT
@@ -16,6 +15,7 @@ from belljar.gateway.store.base import Blobs, ContainerFileRecord, ContainerReco
 from belljar.gateway.upstream.hosted import HostedFiles
 from belljar.providers.names import free_name
 from belljar.sandbox import explain
+from belljar.vendors.deltas import HostedEnd, HostedFile
 from belljar.wire.items import CellEnd, Logs
 
 LARGEST = 512 << 20

@@ -11,8 +11,6 @@ from typing import Literal
 
 from msgspec import Struct, structs
 
-from belljar.dialects import deltas
-from belljar.dialects.deltas import Delta, ModelRequest
 from belljar.errors import BelljarError, NotFound
 from belljar.gateway.containers import Containers
 from belljar.gateway.engine import choices, compaction, replay, snapshots, unsealing
@@ -32,6 +30,8 @@ from belljar.gateway.interpreter import Interpreter, Ran
 from belljar.gateway.store.base import Blobs, ContainerRecord, ItemRecord, Records, ResponseRecord
 from belljar.gateway.upstream.models import Models, Route
 from belljar.sandbox.outputs import Stderr, Stdout
+from belljar.vendors import deltas
+from belljar.vendors.deltas import Delta, ModelRequest
 from belljar.wire import faults, ids
 from belljar.wire.codec import encode
 from belljar.wire.events import TERMINAL, Event

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import structs
 
-from belljar.dialects.deltas import CallBegun
+from belljar.vendors.deltas import CallBegun
 from belljar.wire import complaints
 from belljar.wire.items import CustomToolCall, FunctionCall, InputItem
 from belljar.wire.reading_tools import read_tools

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
-from belljar.dialects.marks import OURS, marked
 from belljar.errors import InvalidRequest
 from belljar.gateway.engine.encryption import decrypt, encrypt
 from belljar.gateway.store.base import Records
+from belljar.vendors.vendor_tag import OURS, marked
 
 Kind: TypeAlias = Literal["compaction", "reasoning"]
 """Each under a key of its own, so that none is taken for the other."""

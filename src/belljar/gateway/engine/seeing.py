@@ -9,8 +9,8 @@ from contextlib import aclosing
 
 from msgspec import structs
 
-from belljar.dialects.deltas import Delta, Model, ModelRequest
 from belljar.errors import ProviderError
+from belljar.vendors.deltas import Delta, Model, ModelRequest
 from belljar.wire.items import FunctionCallOutput, InputImage, InputItem, InputText, Message, Part
 
 _log = logging.getLogger("belljar.engine")

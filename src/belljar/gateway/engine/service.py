@@ -8,7 +8,6 @@ from contextlib import aclosing
 import msgspec
 from msgspec import structs
 
-from belljar.dialects.deltas import ModelRequest
 from belljar.errors import InvalidRequest, NotFound
 from belljar.gateway.engine import compaction, replay, snapshots, tokens, unsealing
 from belljar.gateway.engine.background import Background
@@ -16,6 +15,7 @@ from belljar.gateway.engine.caller import Caller
 from belljar.gateway.engine.history import Asked, recall
 from belljar.gateway.engine.loop import Rooms, Run
 from belljar.gateway.store.base import Page, ResponseRecord
+from belljar.vendors.deltas import ModelRequest
 from belljar.wire import ids
 from belljar.wire.codec import encode
 from belljar.wire.events import Event

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 
-from belljar.dialects.deltas import Delta, Finish, Model, ModelRequest, Spent, Text
 from belljar.gateway.engine.tokens import estimate
+from belljar.vendors.deltas import Delta, Finish, Model, ModelRequest, Spent, Text
 from belljar.wire.items import Message
 from belljar.wire.responses import Usage
 

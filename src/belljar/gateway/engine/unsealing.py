@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from msgspec import UNSET, structs
 
-from belljar.dialects.marks import OURS, unmarked
 from belljar.gateway.engine.sealing import Sealer
+from belljar.vendors.vendor_tag import OURS, unmarked
 from belljar.wire.items import Compaction, InputItem, InputText, Message, Reasoning, ReasoningText
 
 _PREFIX = "Summary of the conversation so far:\n\n"

@@ -12,15 +12,20 @@ from urllib.parse import quote
 from msgspec import structs
 
 from belljar.config import Upstream
-from belljar.dialects import anthropic, chat, gemini, in_words, openai, xai
-from belljar.dialects.deltas import Decoder, Delta, ModelRequest, Spent
-from belljar.dialects.premises import Premises
-from belljar.dialects.quirks import Quirks
 from belljar.errors import BadSettings, ProviderError
 from belljar.gateway.upstream import itself
 from belljar.gateway.upstream.answers import Answer, Broken
 from belljar.gateway.upstream.endpoint import Endpoint
 from belljar.gateway.upstream.transport import Transport, whole
+from belljar.vendors.anthropic import dialect as anthropic
+from belljar.vendors.chat import dialect as chat
+from belljar.vendors.chat import tools_in_prompt
+from belljar.vendors.deltas import Decoder, Delta, ModelRequest, Spent
+from belljar.vendors.gemini import dialect as gemini
+from belljar.vendors.hosted_sandbox import HostedSandbox
+from belljar.vendors.openai import dialect as openai
+from belljar.vendors.servers import ServerProfile
+from belljar.vendors.xai import dialect as xai
 
 _FAULT_BYTES = 64 * 1024
 _LEAST_TOKENS = 3
@@ -28,22 +33,22 @@ _LEAST_TOKENS = 3
 
 
 class Dialect(Protocol):
-    """A vendor's wire: where it is spoken, and its pure translation. A module of `belljar.dialects` is one."""
+    """A vendor's wire: where it is spoken, and its pure translation. A module of `belljar.vendors` is one."""
 
     LIST: str
     """Where its models are listed."""
     PATH: str
     """Where it is asked; `{model}` stands for the name of the model."""
-    PREMISES: Premises | None
+    SANDBOX: HostedSandbox | None
     """The sandbox in which it runs code itself, where it does."""
 
-    def headers(self, key: str | None, base_url: str, quirks: Quirks, /) -> Mapping[str, str]:
+    def headers(self, key: str | None, base_url: str, quirks: ServerProfile, /) -> Mapping[str, str]:
         """What goes with every request beside what all wires have: how the key is shown, which version is spoken."""
         ...
 
-    def encode(self, request: ModelRequest, quirks: Quirks, /) -> bytes: ...
+    def encode(self, request: ModelRequest, quirks: ServerProfile, /) -> bytes: ...
 
-    def decoder(self, request: ModelRequest, quirks: Quirks, upstream: str, /) -> Decoder: ...
+    def decoder(self, request: ModelRequest, quirks: ServerProfile, upstream: str, /) -> Decoder: ...
 
     def fault(self, status: int, headers: Mapping[str, str], body: bytes, upstream: str, /) -> ProviderError: ...
 
@@ -98,7 +103,7 @@ class DialectModel:
                 if answer.status != 200:
                     said = await whole(answer, _FAULT_BYTES)
                     by_protocol = dialect is chat and request.tools and not request.in_words
-                    if by_protocol and in_words.refused(answer.status, said):
+                    if by_protocol and tools_in_prompt.refused(answer.status, said):
                         raise _NoTools
                     raise dialect.fault(answer.status, answer.headers, said, endpoint.name)
                 while data := await answer.read():
@@ -130,7 +135,7 @@ class DialectModel:
     async def _try(self, model: str) -> None:
         """What cannot be found out is left open: whoever asks is told what is wrong."""
         try:
-            without, with_one = [await self._length(trial) for trial in in_words.trials(model)]
+            without, with_one = [await self._length(trial) for trial in tools_in_prompt.trials(model)]
         except _NoTools:
             self._deaf[model] = True
         except ProviderError:

@@ -26,11 +26,11 @@ from typing import Literal, TypeAlias
 
 from msgspec import UNSET, Struct
 
-from belljar.dialects.deltas import CallBegun, CallEnd, CallPiece, Delta, Finish, ModelRequest, Spent, Text, Traits
 from belljar.errors import InvalidRequest
 from belljar.gateway.upstream import retelling
 from belljar.gateway.upstream.samples import Unfit, sample
 from belljar.gateway.upstream.snippets import LONGEST, cells, is_python
+from belljar.vendors.deltas import CallBegun, CallEnd, CallPiece, Delta, Finish, ModelRequest, Spent, Text, Traits
 from belljar.wire import ids
 from belljar.wire.items import (
     CodeInterpreterCall,

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from urllib.parse import urlsplit
 
 from belljar.config import Upstream
-from belljar.dialects.reach import REACH
 from belljar.gateway.upstream.origins import on_this_machine
+from belljar.vendors.reach import REACH
 
 
 def by_key(environment: Mapping[str, str], configured: Sequence[Upstream] = ()) -> list[Upstream]:

@@ -9,12 +9,12 @@ from urllib.parse import urlsplit
 
 from belljar import __version__
 from belljar.config import Upstream
-from belljar.dialects import bearer
-from belljar.dialects.quirks import TABLE, Quirks, guess
 from belljar.errors import BadSettings, ProviderError, Unreachable
 from belljar.gateway.upstream.answers import Broken
+from belljar.vendors import bearer
+from belljar.vendors.servers import TABLE, ServerProfile, guess
 
-Keyed: TypeAlias = Callable[[str | None, str, Quirks], Mapping[str, str]]
+Keyed: TypeAlias = Callable[[str | None, str, ServerProfile], Mapping[str, str]]
 """The headers that show a key at an address to a kind of server."""
 
 _PRODUCTS = MappingProxyType({"lm_studio": "LM Studio", "ollama": "Ollama", "vllm": "vLLM", "llama_cpp": "llama.cpp"})
@@ -88,7 +88,7 @@ def without_models(kind: str) -> str:
     return f"it has no models; {_FILLED_BY.get(kind, 'load one there')}"
 
 
-def _quirks(upstream: Upstream) -> Quirks:
+def _quirks(upstream: Upstream) -> ServerProfile:
     if upstream.quirks is None:
         return guess(upstream.name, upstream.base_url)
     if upstream.quirks not in TABLE:
@@ -99,7 +99,7 @@ def _quirks(upstream: Upstream) -> Quirks:
     return TABLE[upstream.quirks]
 
 
-def _headers(upstream: Upstream, quirks: Quirks, keyed: Keyed) -> dict[str, str]:
+def _headers(upstream: Upstream, quirks: ServerProfile, keyed: Keyed) -> dict[str, str]:
     headers = {
         "accept": "text/event-stream, application/json",
         "accept-encoding": "identity",

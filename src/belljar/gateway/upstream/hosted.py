@@ -11,8 +11,6 @@ from urllib.parse import quote
 import msgspec
 from msgspec import Struct, structs
 
-from belljar.dialects.deltas import HostedFile
-from belljar.dialects.premises import Premises
 from belljar.errors import Declined, Garbled, ProviderError
 from belljar.gateway.upstream.adapter import Dialect
 from belljar.gateway.upstream.answers import Answer, Broken
@@ -20,6 +18,8 @@ from belljar.gateway.upstream.endpoint import Endpoint
 from belljar.gateway.upstream.forms import Form
 from belljar.gateway.upstream.origins import origin_of
 from belljar.gateway.upstream.transport import Transport, whole
+from belljar.vendors.deltas import HostedFile
+from belljar.vendors.hosted_sandbox import HostedSandbox
 
 _ABOUT_BYTES = 64 * 1024
 _POLLS = 120
@@ -64,9 +64,9 @@ class HostedFiles:
         self._dialect = dialect
 
     @property
-    def premises(self) -> Premises | None:
+    def premises(self) -> HostedSandbox | None:
         """Of this upstream: one of Google's two doors to Gemini takes no uploads."""
-        premises = self._dialect.PREMISES
+        premises = self._dialect.SANDBOX
         if premises is not None and premises.resumable and self._endpoint.quirks.name == "vertex":
             return structs.replace(premises, upload=None)
         return premises
@@ -125,7 +125,7 @@ class HostedFiles:
 
     async def place(self, container_id: str, file_id: str) -> str:
         """Put an upload into a container of the vendor's that is there already; where it lies in it."""
-        premises = self._dialect.PREMISES
+        premises = self._dialect.SANDBOX
         if premises is None or premises.placing is None:
             raise ProviderError(f"{self._endpoint.name} has no containers that files can be put into")
         url = self._endpoint.url(premises.placing.replace("{container}", quote(container_id, safe="")))
@@ -140,7 +140,7 @@ class HostedFiles:
         if file.data is not None:
             yield Opened(file.name or "", file.type, _inline(file.data))
             return
-        premises = self._dialect.PREMISES
+        premises = self._dialect.SANDBOX
         if file.id is None or premises is None or premises.file is None:
             raise ProviderError(f"{self._endpoint.name} made a file and gave no way to fetch it")
         path = premises.file.replace("{id}", quote(file.id, safe=""))

@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from belljar.dialects import faults
 from belljar.models import supports_vision
+from belljar.vendors import errors
 
 _SEEING = re.compile(
     r"vision|(?<![a-z])vl(?![a-z])|internvl|llava|pixtral|minicpm-?v|moondream|omni|gpt-?4o|gpt-?4\.1|gpt-?[5-9]|\bo[1-9]\b"
@@ -48,7 +48,7 @@ def judge(status: int, body: bytes) -> dict[str, Listed] | Missing:
     if listed is not None:
         return listed
     words = body[:2000].decode(errors="replace")
-    if faults.is_loading(status, words):
+    if errors.is_loading(status, words):
         return Missing(_LOADS, loading=True, kind="llama_cpp" if "unavailable_error" in words else None)
     if status in (401, 403):
         return Missing(f"it wants a key ({status})", locked=True)

@@ -11,13 +11,13 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from belljar.config import Upstream
-from belljar.dialects.deltas import Model
 from belljar.errors import BadSettings, InvalidRequest, Loading, ProviderError, Unreachable
 from belljar.gateway.upstream import builtin
 from belljar.gateway.upstream.discovery import plain_name
 from belljar.gateway.upstream.rounds import Round
 from belljar.gateway.upstream.shelf import Route, Shelf
 from belljar.gateway.upstream.transport import Transport
+from belljar.vendors.deltas import Model
 
 __all__ = ["Infos", "ModelInfo", "Models", "Route"]
 

@@ -14,8 +14,6 @@ import msgspec
 from msgspec import Struct
 
 from belljar.config import Upstream
-from belljar.dialects import quirks, sampling
-from belljar.dialects.deltas import Model, Traits
 from belljar.gateway.upstream import builtin, listings
 from belljar.gateway.upstream.adapter import DIALECTS, DialectModel
 from belljar.gateway.upstream.answers import Broken
@@ -24,6 +22,8 @@ from belljar.gateway.upstream.hosted import HostedFiles
 from belljar.gateway.upstream.listings import Listed, Missing
 from belljar.gateway.upstream.origins import on_this_machine
 from belljar.gateway.upstream.transport import Transport
+from belljar.vendors import sampling, servers
+from belljar.vendors.deltas import Model, Traits
 
 LIST_SECONDS = 5.0
 """That a list may take."""
@@ -64,7 +64,7 @@ class Shelf:
         self._transport = transport
         self._owners: frozenset[str] | None = None
         self._kind: str | None = None
-        vendor = quirks.of_host(upstream.base_url)
+        vendor = servers.of_host(upstream.base_url)
         self._asks_kind = upstream.quirks is None and upstream.dialect in _ASKABLE and vendor is None
         patterns = [name for name in upstream.models if "*" in name]
         self._pattern = _pattern(patterns) if upstream.models else re.compile(r".*", re.DOTALL)
@@ -87,7 +87,7 @@ class Shelf:
     def place(self) -> str:
         """Where it was looked for, and what is usually there."""
         parts = urlsplit(self._upstream.base_url)
-        product = product_of(quirks.guess(self._upstream.name, "").name)
+        product = product_of(servers.guess(self._upstream.name, "").name)
         return f"{parts.netloc} ({product})" if product else parts.netloc
 
     def matches(self, name: str) -> bool:
@@ -158,7 +158,7 @@ class Shelf:
         if not self._asks_kind or builtin.NAME in listed:
             return
         owners = frozenset(one.owner for one in listed.values())
-        row = quirks.of_owners(owners)
+        row = servers.of_owners(owners)
         kind = None if row is None else row.name
         if kind is None and self.near:
             kind = self._kind if owners == self._owners else await self._asked_kind(patience)
@@ -181,10 +181,10 @@ class Shelf:
         row, name = kind, self._upstream.name
         if self.sought:
             own = kind or "local"
-            row = kind or quirks.GENERIC.name
+            row = kind or servers.GENERIC.name
             name = own if own == name else f"{own}-{urlsplit(self._upstream.base_url).port or 80}"
         elif kind is None and self.near:
-            row = quirks.guess(name, "").name
+            row = servers.guess(name, "").name
         self._kind = kind
         if (name, row) != (self._equipped.name, self._equipped.quirks):
             self._equip(replace(self._upstream, name=name, quirks=row))

@@ -1,1 +1,0 @@
-"""Each vendor's wire to ours and back: pure functions and small state machines, bytes in, values out."""

@@ -1,0 +1,1 @@
+"""All that is known of each vendor, pure: how it is reached, its models, its wire to ours and back, its errors."""

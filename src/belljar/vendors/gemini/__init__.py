@@ -1,0 +1,1 @@
+"""Google: Gemini's generateContent, at AI Studio and at Vertex."""

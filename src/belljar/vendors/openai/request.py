@@ -1,0 +1,207 @@
+"""A turn as the body of POST /responses, for a provider that speaks OpenAI's own wire."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias
+
+from msgspec import UNSET, structs
+
+from belljar.models import find, nearest_effort, supports_verbosity
+from belljar.vendors import code_call, function_names
+from belljar.vendors.call_ids import RESPONSES, CallIds
+from belljar.vendors.deltas import ModelRequest
+from belljar.vendors.servers import ServerProfile
+from belljar.vendors.vendor_tag import give_back
+from belljar.wire import codec, ids
+from belljar.wire.items import (
+    CodeInterpreterCall,
+    CustomToolCall,
+    CustomToolCallOutput,
+    FunctionCall,
+    FunctionCallOutput,
+    InputImage,
+    InputItem,
+    InputText,
+    Message,
+    OtherItem,
+    OutputText,
+    Part,
+    Reasoning,
+)
+from belljar.wire.responses import Reasoner, TextConfig
+from belljar.wire.tools import AllowedTools, Choice, CodeInterpreterTool, ToolChoice
+
+Body: TypeAlias = dict[str, Any]
+Native: TypeAlias = Callable[[CodeInterpreterCall], object | None]
+"""A cell that the provider ran, in its own form; None where it cannot be told so."""
+
+_FUNCTION = Choice(type="function", name=code_call.NAME)
+_LEAST = 16
+"""Tokens of an answer: a smaller limit is refused there."""
+_CELL = re.compile(r"ci_[a-zA-Z0-9_-]{1,61}")
+"""The id of a cell of OpenAI's; it refuses others there."""
+
+
+def encode(request: ModelRequest, quirks: ServerProfile) -> bytes:
+    """A cell that OpenAI ran is told as such only in the container that it goes on in.
+
+    It would refuse a cell of a container that is gone.
+    """
+    tool = hosted_tool(request)
+    container = tool.container if tool is not None and isinstance(tool.container, str) else None
+
+    def native(item: CodeInterpreterCall) -> object | None:
+        if container is None or not _CELL.fullmatch(item.id):
+            return None
+        return structs.replace(item, container_id=container, belljar=UNSET, told=UNSET)
+
+    return codec.encode(write(request, quirks, native))
+
+
+def hosted_tool(request: ModelRequest) -> CodeInterpreterTool | None:
+    return next((tool for tool in request.tools if isinstance(tool, CodeInterpreterTool)), None)
+
+
+def write(request: ModelRequest, quirks: ServerProfile, native: Native) -> Body:
+    """Always a stream, and never stored there: the state is ours."""
+    request = function_names.fitted(request, function_names.LONG)
+    tool = hosted_tool(request)
+    hosted = tool is not None
+    calls = CallIds(RESPONSES)
+    body: Body = {
+        "model": request.model,
+        "input": list(_input(request, native, calls)),
+        "stream": True,
+        "store": False,
+    }
+    if request.tools:
+        body["tools"] = [_supplied(one, request) if one is tool else one for one in request.tools]
+        if request.tool_choice != "auto":
+            body["tool_choice"] = request.tool_choice if hosted else _ours(request.tool_choice)
+        if not request.parallel_tool_calls:
+            body["parallel_tool_calls"] = False
+    include = []
+    if request.encrypted_reasoning:
+        include.append("reasoning.encrypted_content")
+    if hosted:
+        include.append("code_interpreter_call.outputs")
+    if request.logprobs or request.top_logprobs:
+        include.append("message.output_text.logprobs")
+    optional: Body = {
+        "instructions": request.instructions,
+        "max_output_tokens": request.max_output_tokens and max(_LEAST, request.max_output_tokens),
+        "temperature": request.temperature,
+        "top_p": request.top_p,
+        "top_logprobs": request.top_logprobs or None,
+        "text": _text(request),
+        "reasoning": _reasoning(request),
+        "truncation": request.truncation if request.truncation != "disabled" else None,
+        "include": include or None,
+    }
+    extras = {
+        "service_tier": request.service_tier,
+        "prompt_cache_key": request.prompt_cache_key,
+        "safety_identifier": request.safety_identifier,
+    }
+    body.update({name: value for name, value in optional.items() if value is not None})
+    body.update({name: value for name, value in extras.items() if value is not None and name in quirks.members})
+    return body
+
+
+def _text(request: ModelRequest) -> TextConfig | None:
+    """Without a verbosity that the model refuses."""
+    heeds = find(request.model) is None or supports_verbosity(request.model)
+    text = request.text if heeds else structs.replace(request.text, verbosity="medium")
+    return text if text != TextConfig() else None
+
+
+def _reasoning(request: ModelRequest) -> Reasoner | None:
+    """With an effort that the model takes; without one where it takes none."""
+    asked = request.reasoning
+    if asked is None or asked.effort is None:
+        return asked
+    told = structs.replace(asked, effort=nearest_effort(request.model, asked.effort))
+    return told if told != Reasoner() else None
+
+
+def _supplied(tool: CodeInterpreterTool, request: ModelRequest) -> CodeInterpreterTool:
+    """A new container gets its files with the tool; into one that is there already they are put beforehand."""
+    if isinstance(tool.container, str):
+        return tool
+    given = tuple(file.id for file in request.files if file.id is not None)
+    return structs.replace(tool, container=structs.replace(tool.container, file_ids=given or UNSET))
+
+
+def _ours(choice: ToolChoice) -> ToolChoice:
+    """Where we run the code, the provider knows the tool as a function."""
+    match choice:
+        case Choice(type=code_call.NAME):
+            return _FUNCTION
+        case AllowedTools():
+            tools = tuple(_FUNCTION if tool.type == code_call.NAME else tool for tool in choice.tools)
+            return AllowedTools(mode=choice.mode, tools=tools)
+        case _:
+            return choice
+
+
+def _input(request: ModelRequest, native: Native, calls: CallIds) -> Iterator[object]:
+    """The conversation as it goes out. Calls that were made together stand together, and after them their results."""
+    held: list[object] = []
+    more = False
+    for item in request.items:
+        if type(item) is FunctionCallOutput or type(item) is CustomToolCallOutput:
+            more = False
+        if held and not more:
+            yield from held
+            held = []
+        if type(item) is not CodeInterpreterCall:
+            yield from _written(item, request, native, calls)
+            continue
+        made, *came = _written(item, request, native, calls)
+        yield made
+        held += came
+        more = code_call.more(item)
+    yield from held
+
+
+def _written(item: InputItem, request: ModelRequest, native: Native, calls: CallIds) -> Iterator[object]:
+    """The item as it goes out. Ids are dropped but of what the provider must find again: it has stored nothing."""
+    match item:
+        case Message():
+            yield structs.replace(item, content=_content(item), id=UNSET, status=UNSET, sealed=UNSET, told=UNSET)
+        case FunctionCall() | CustomToolCall():
+            yield structs.replace(item, call_id=calls.calling(item.call_id), id=UNSET, status=UNSET)
+        case FunctionCallOutput() | CustomToolCallOutput():
+            yield structs.replace(item, call_id=calls.output(item.call_id), id=UNSET)
+        case Reasoning():
+            # One of another vendor, or not kept, is left out: the provider could not find it.
+            if (own := give_back(item)) is not None:
+                yield own
+        case CodeInterpreterCall() if ids.home(item.id) is None and (cell := native(item)) is not None:
+            yield cell
+        case CodeInterpreterCall():
+            id = calls.call(item.id)
+            yield FunctionCall(call_id=id, name=code_call.NAME, arguments=code_call.arguments(item))
+            yield FunctionCallOutput(call_id=id, output=_told(item, request))
+        case OtherItem(id=str(id)) if id.startswith("item_") and ids.home(id) is not None:
+            # A number that we gave it: the provider knows none for it, and refuses this one.
+            yield OtherItem({name: value for name, value in item.data.items() if name != "id"})
+        case _:
+            yield item
+
+
+def _content(item: Message) -> str | tuple[Part, ...]:
+    """What was said, without what it was annotated with: citations name files that only we have."""
+    if isinstance(item.content, str):
+        return item.content
+    return tuple(OutputText(text=part.text) if isinstance(part, OutputText) else part for part in item.content)
+
+
+def _told(item: CodeInterpreterCall, request: ModelRequest) -> str | tuple[InputText | InputImage, ...]:
+    told = code_call.told(item, request)
+    images = request.call_images.get(item.id)
+    if not images:
+        return told
+    return (InputText(text=told), *(InputImage(image_url=url) for url in images))

@@ -1,0 +1,1 @@
+"""xAI: the Responses API with its own differences."""

@@ -1,0 +1,25 @@
+"""xAI's Responses API: OpenAI's wire, with its differences in what is sent and in the cells that it ran."""
+
+from __future__ import annotations
+
+from belljar.vendors import function_names
+from belljar.vendors.bearer import headers
+from belljar.vendors.deltas import Decoder, ModelRequest
+from belljar.vendors.errors import fault
+from belljar.vendors.hosted_sandbox import HostedSandbox
+from belljar.vendors.servers import ServerProfile
+from belljar.vendors.xai.request import encode
+from belljar.vendors.xai.stream import XaiDecoder
+
+__all__ = ["LIST", "PATH", "SANDBOX", "XaiDecoder", "decoder", "encode", "fault", "headers"]
+
+LIST = "/models"
+PATH = "/responses"
+SANDBOX: HostedSandbox | None = HostedSandbox(
+    upload="/files", fields=(("purpose", "assistants"),), largest=48 << 20, file="/files/{id}"
+)
+
+
+def decoder(request: ModelRequest, quirks: ServerProfile, upstream: str) -> Decoder:
+    """For the answer to this request; `upstream` names the server in errors."""
+    return function_names.restoring(request, function_names.LONG, lambda sent: XaiDecoder(upstream))

@@ -1,0 +1,86 @@
+"""A turn as the body of xAI's POST /responses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, TypeAlias
+
+from msgspec import structs
+
+from belljar.vendors import code_call
+from belljar.vendors.deltas import ModelRequest
+from belljar.vendors.openai import request as openai_request
+from belljar.vendors.servers import ServerProfile
+from belljar.vendors.vendor_tag import unmarked
+from belljar.wire import codec
+from belljar.wire.items import CodeInterpreterCall, InputFile, InputItem, InputText, Message, Reasoning
+from belljar.wire.responses import Reasoner
+from belljar.wire.tools import CodeInterpreterTool
+
+Body: TypeAlias = dict[str, Any]
+
+VENDOR = "xai"
+"""The mark of its sealed reasoning, which has the id there behind it."""
+_TOOL = {"type": "code_interpreter"}
+
+
+def encode(request: ModelRequest, quirks: ServerProfile) -> bytes:
+    """OpenAI's body without what xAI refuses.
+
+    Instructions are its first message, there is no role `developer`, no verbosity and no truncation, and reasoning is
+    always asked for sealed, as nothing is stored there. Of how hard to think, only the effort.
+    """
+    plain = structs.replace(
+        request,
+        items=tuple(_items(request)),
+        instructions=None,
+        encrypted_reasoning=True,
+        reasoning=Reasoner(effort=request.reasoning.effort) if request.reasoning else None,
+        text=structs.replace(request.text, verbosity="medium"),
+        truncation="disabled",
+        logprobs=False,
+        top_logprobs=0,
+    )
+    hosted = openai_request.hosted_tool(request) is not None
+    body = openai_request.write(plain, quirks, lambda item: _cell(item) if hosted else None)
+    if request.logprobs or request.top_logprobs:
+        body["logprobs"] = True
+    if request.top_logprobs:
+        body["top_logprobs"] = request.top_logprobs
+    if "tools" in body:
+        body["tools"] = [_TOOL if isinstance(tool, CodeInterpreterTool) else tool for tool in body["tools"]]
+    return codec.encode(body)
+
+
+def _items(request: ModelRequest) -> Iterator[InputItem]:
+    """Files stand in the first message of the user's: they are given anew with every request, as its beginning."""
+    if request.instructions:
+        yield Message(role="system", content=request.instructions)
+    files = tuple(InputFile(file_id=file.id) for file in request.files)
+    for item in request.items:
+        match item:
+            case Message(role="user") if files:
+                said = (InputText(text=item.content),) if isinstance(item.content, str) else item.content
+                yield structs.replace(item, content=(*said, *files))
+                files = ()
+            case Message(role="developer"):
+                yield structs.replace(item, role="system")
+            case Reasoning():
+                id, _, sealed = (unmarked(VENDOR, item.encrypted_content) or "").partition(":")
+                if sealed:
+                    yield structs.replace(item, id=id, encrypted_content=sealed)
+            case _:
+                yield item
+
+
+def _cell(item: CodeInterpreterCall) -> Body:
+    """Code that xAI ran, in its own form."""
+    return {
+        "type": "code_interpreter_call",
+        "id": item.id,
+        "call_id": "",
+        "name": "code_execution",
+        "arguments": code_call.arguments(item),
+        "status": item.status,
+        "outputs": item.outputs or (),
+    }

@@ -1,0 +1,335 @@
+"""A turn as a body of the Responses API: items as they are, but for what only we could know."""
+
+import json
+import re
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from belljar.vendors.deltas import HostedFile, ModelRequest
+from belljar.vendors.openai.dialect import encode
+from belljar.vendors.servers import TABLE
+from belljar.wire import ids
+from belljar.wire.items import (
+    CellEnd,
+    CodeInterpreterCall,
+    Compaction,
+    CompactionTrigger,
+    ContainerFileCitation,
+    CustomToolCall,
+    CustomToolCallOutput,
+    FunctionCall,
+    FunctionCallOutput,
+    InputAudio,
+    InputFile,
+    InputImage,
+    InputItem,
+    InputText,
+    ItemReference,
+    Logs,
+    Message,
+    OtherItem,
+    OutputText,
+    Reasoning,
+    Refusal,
+    SummaryText,
+)
+from belljar.wire.responses import Reasoner, TextConfig, TextFormat
+from belljar.wire.tools import (
+    AllowedTools,
+    AutoContainer,
+    Choice,
+    CodeInterpreterTool,
+    CustomTool,
+    FunctionTool,
+    HostedTool,
+    ToolChoice,
+)
+
+PNG = "data:image/png;base64,AAAA"
+HOSTED = CodeInterpreterTool(container=AutoContainer(memory_limit="4g"))
+RUN = FunctionTool(name="code_interpreter", parameters={"type": "object"}, strict=False)
+
+
+def body(*items: InputItem, quirks: str = "openai", **more: Any) -> dict[str, Any]:
+    found = json.loads(encode(ModelRequest(model="m", items=items, **more), TABLE[quirks]))
+    assert isinstance(found, dict)
+    return found
+
+
+def test_the_least() -> None:
+    assert body() == {"model": "m", "input": [], "stream": True, "store": False}
+
+
+CITED = OutputText(
+    text="a",
+    annotations=(ContainerFileCitation(container_id="c", file_id="f", filename="a.csv", start_index=0, end_index=1),),
+    logprobs=({"token": "a"},),
+)
+PLAIN = {"type": "output_text", "text": "a", "annotations": [], "logprobs": []}
+
+
+@pytest.mark.parametrize(
+    ("item", "sent"),
+    [
+        (Message(role="user", content="hi"), {"type": "message", "role": "user", "content": "hi"}),
+        (
+            Message(role="assistant", content=(CITED, Refusal(refusal="b")), id="msg_1", status="completed"),
+            {"type": "message", "role": "assistant", "content": [PLAIN, {"type": "refusal", "refusal": "b"}]},
+        ),
+        (
+            Message(role="assistant", content=(OutputText(text="a"),), id="msg_1", phase="commentary"),
+            {"type": "message", "role": "assistant", "content": [PLAIN], "phase": "commentary"},
+        ),
+        (
+            Message(role="user", content=(InputText(text="a"), InputImage(image_url=PNG, detail="low"))),
+            {
+                "type": "message",
+                "role": "user",
+                "content": [
+                    {"type": "input_text", "text": "a"},
+                    {"type": "input_image", "detail": "low", "image_url": PNG, "file_id": None},
+                ],
+            },
+        ),
+        (
+            Message(
+                role="user", content=(InputFile(file_data="data:,", filename="a"), InputAudio(input_audio={"a": 1}))
+            ),
+            {
+                "type": "message",
+                "role": "user",
+                "content": [
+                    {"type": "input_file", "file_data": "data:,", "filename": "a"},
+                    {"type": "input_audio", "input_audio": {"a": 1}},
+                ],
+            },
+        ),
+        (
+            FunctionCall(call_id="c", name="f", arguments="{}", id="fc_1", status="completed", namespace="n"),
+            {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}", "namespace": "n"},
+        ),
+        (
+            FunctionCallOutput(call_id="c", output=(InputText(text="a"),)),
+            {"type": "function_call_output", "call_id": "c", "output": [{"type": "input_text", "text": "a"}]},
+        ),
+        (
+            CustomToolCall(call_id="c", name="f", input="x", id="ctc_1"),
+            {"type": "custom_tool_call", "call_id": "c", "name": "f", "input": "x"},
+        ),
+        (
+            CustomToolCallOutput(call_id="c", output="y"),
+            {"type": "custom_tool_call_output", "call_id": "c", "output": "y"},
+        ),
+        (
+            Reasoning(id="rs_1", summary=(SummaryText(text="s"),), encrypted_content="gAAA"),
+            {
+                "type": "reasoning",
+                "id": "rs_1",
+                "summary": [{"type": "summary_text", "text": "s"}],
+                "encrypted_content": "gAAA",
+            },
+        ),
+        (
+            Compaction(encrypted_content="gAAA", id="cmp_1"),
+            {"type": "compaction", "encrypted_content": "gAAA", "id": "cmp_1"},
+        ),
+        (CompactionTrigger(), {"type": "compaction_trigger"}),
+        (ItemReference(id="msg_1"), {"type": "item_reference", "id": "msg_1"}),
+        (
+            OtherItem({"type": "web_search_call", "id": "ws_1", "x": [1]}),
+            {"type": "web_search_call", "id": "ws_1", "x": [1]},
+        ),
+    ],
+)
+def test_items(item: InputItem, sent: dict[str, Any]) -> None:
+    assert body(item)["input"] == [sent]
+
+
+def test_reasoning_that_the_provider_could_not_find_is_left_out() -> None:
+    assert body(Reasoning(id="rs_1"), Reasoning(id="rs_2", encrypted_content=None))["input"] == []
+
+
+CELL = CodeInterpreterCall(
+    id="ci_1",
+    status="completed",
+    code="x",
+    container_id="cntr_1",
+    outputs=(Logs(logs="out"),),
+    belljar=CellEnd(exit="ok"),
+)
+
+
+def ran(output: Any) -> list[dict[str, Any]]:
+    return [
+        {"type": "function_call", "call_id": "ci_1", "name": "code_interpreter", "arguments": '{"code":"x"}'},
+        {"type": "function_call_output", "call_id": "ci_1", "output": output},
+    ]
+
+
+def test_a_cell_that_we_ran_is_a_call_of_a_function() -> None:
+    assert body(CELL, tools=(RUN,))["input"] == ran("out")
+    assert body(CELL, tools=(RUN,), call_outputs={"ci_1": "told"})["input"] == ran("told")
+    assert body(CELL, call_outputs={"ci_1": ""})["input"] == ran("(no output)")
+    assert body(CELL, call_images={"ci_1": (PNG,)})["input"] == ran(
+        [
+            {"type": "input_text", "text": "out"},
+            {"type": "input_image", "detail": "auto", "image_url": PNG, "file_id": None},
+        ]
+    )
+
+
+def test_a_cell_that_the_provider_ran_is_itself_in_the_container_that_it_goes_on_in() -> None:
+    found = body(CELL, tools=(CodeInterpreterTool(container="cntr_theirs"),))
+    assert found["input"] == [
+        {
+            "type": "code_interpreter_call",
+            "id": "ci_1",
+            "status": "completed",
+            "code": "x",
+            "container_id": "cntr_theirs",
+            "outputs": [{"type": "logs", "logs": "out"}],
+        }
+    ]
+    assert found["include"] == ["code_interpreter_call.outputs"]
+
+
+def test_a_cell_of_another_container_or_of_ours_is_a_call_of_a_function() -> None:
+    assert body(CELL, tools=(HOSTED,))["input"] == ran("out")
+    ours = structs.replace(CELL, id=f"ci_{'0' * 52}")
+    (call, _) = body(ours, tools=(CodeInterpreterTool(container="cntr_theirs"),))["input"]
+    assert call["type"] == "function_call"
+
+
+@pytest.mark.parametrize("id", ["fc_1", "ci_" + "0" * 62, "ci_ü", "ci_"])
+def test_a_cell_with_an_id_that_openai_never_gave_is_a_call_of_a_function(id: str) -> None:
+    theirs = CodeInterpreterTool(container="cntr_theirs")
+    called, came = body(structs.replace(CELL, id=id), tools=(theirs,))["input"]
+    assert (called["type"], came["type"]) == ("function_call", "function_call_output")
+    assert called["call_id"] == came["call_id"]
+    assert re.fullmatch("[a-zA-Z0-9_-]{1,64}", called["call_id"])
+
+
+def test_calls_and_outputs_have_the_ids_that_the_wire_takes() -> None:
+    long, twice = "x" * 65, "call_0"
+    items: list[InputItem] = [
+        FunctionCall(call_id=long, name="f", arguments="{}"),
+        CustomToolCall(call_id=twice, name="g", input="a"),
+        FunctionCallOutput(call_id=long, output="1", id="fc_1"),
+        CustomToolCallOutput(call_id=twice, output="2", id="ctc_1"),
+        FunctionCall(call_id=twice, name="f", arguments="{}"),
+        structs.replace(CELL, id=twice),
+        FunctionCallOutput(call_id=twice, output="3"),
+        FunctionCallOutput(call_id="call_9", output="of no call"),
+    ]
+    sent = body(*items)["input"]
+    assert not any("id" in one for one in sent)
+    found = [one["call_id"] for one in sent]
+    made, first, again, cell = found[0], found[1], found[4], found[5]
+    assert found == [made, twice, made, first, again, cell, cell, again, "call_9"]
+    assert len({made, first, again, cell}) == 4
+    assert len(made) == 9
+
+
+def test_a_number_that_we_gave_an_item_of_the_vendors_stays_here() -> None:
+    numbered = ids.within("item", ids.new("resp"), 0x8000)
+    sent = body(OtherItem({"type": "shell_call", "id": numbered, "x": 1}), OtherItem({"type": "shell_call", "x": 2}))
+    assert sent["input"] == [{"type": "shell_call", "x": 1}, {"type": "shell_call", "x": 2}]
+
+
+def test_files_go_into_a_new_container() -> None:
+    files = (HostedFile(name="a", type="", id="file_1"), HostedFile(name="b", type="", id="file_2"))
+    (tool,) = body(tools=(HOSTED,), files=files)["tools"]
+    assert tool["container"] == {"type": "auto", "memory_limit": "4g", "file_ids": ["file_1", "file_2"]}
+    (tool,) = body(tools=(CodeInterpreterTool(container="cntr_theirs"),), files=files)["tools"]
+    assert tool["container"] == "cntr_theirs"
+
+
+def test_tools_pass() -> None:
+    tools = (RUN, CustomTool(name="sh"), HOSTED, HostedTool({"type": "web_search", "filters": {"a": 1}}))
+    assert body(tools=tools)["tools"] == [
+        {
+            "type": "function",
+            "name": "code_interpreter",
+            "description": None,
+            "parameters": {"type": "object"},
+            "strict": False,
+        },
+        {"type": "custom", "name": "sh"},
+        {"type": "code_interpreter", "container": {"type": "auto", "memory_limit": "4g"}},
+        {"type": "web_search", "filters": {"a": 1}},
+    ]
+
+
+OURS = {"type": "function", "name": "code_interpreter"}
+
+
+@pytest.mark.parametrize(
+    ("choice", "ours", "hosted"),
+    [
+        ("auto", None, None),
+        ("required", "required", "required"),
+        (Choice(type="function", name="f"), {"type": "function", "name": "f"}, {"type": "function", "name": "f"}),
+        (Choice(type="code_interpreter"), OURS, {"type": "code_interpreter"}),
+        (
+            AllowedTools(mode="auto", tools=(Choice(type="code_interpreter"), Choice(type="function", name="f"))),
+            {"type": "allowed_tools", "mode": "auto", "tools": [OURS, {"type": "function", "name": "f"}]},
+            {
+                "type": "allowed_tools",
+                "mode": "auto",
+                "tools": [{"type": "code_interpreter"}, {"type": "function", "name": "f"}],
+            },
+        ),
+    ],
+)
+def test_tool_choice(choice: ToolChoice, ours: Any, hosted: Any) -> None:
+    assert body(tools=(RUN,), tool_choice=choice).get("tool_choice") == ours
+    assert body(tools=(HOSTED,), tool_choice=choice).get("tool_choice") == hosted
+    assert "tool_choice" not in body(tool_choice=choice)
+
+
+FULL: dict[str, Any] = {
+    "instructions": "be kind",
+    "tools": (RUN,),
+    "parallel_tool_calls": False,
+    "max_output_tokens": 9,
+    "temperature": 0.0,
+    "top_p": 0.5,
+    "top_logprobs": 2,
+    "text": TextConfig(format=TextFormat(type="json_schema", name="n", schema={}), verbosity="low"),
+    "reasoning": Reasoner(effort="low", summary="auto"),
+    "encrypted_reasoning": True,
+    "prompt_cache_key": "k",
+    "service_tier": "flex",
+    "safety_identifier": "s",
+    "truncation": "auto",
+}
+
+
+def test_every_option() -> None:
+    found = body(**FULL)
+    del found["tools"]
+    assert found == {
+        "model": "m",
+        "input": [],
+        "stream": True,
+        "store": False,
+        "instructions": "be kind",
+        "parallel_tool_calls": False,
+        "max_output_tokens": 16,
+        "temperature": 0.0,
+        "top_p": 0.5,
+        "top_logprobs": 2,
+        "text": {"format": {"type": "json_schema", "name": "n", "schema": {}}, "verbosity": "low"},
+        "reasoning": {"effort": "low", "summary": "auto"},
+        "truncation": "auto",
+        "include": ["reasoning.encrypted_content", "message.output_text.logprobs"],
+        "prompt_cache_key": "k",
+        "service_tier": "flex",
+        "safety_identifier": "s",
+    }
+
+
+def test_others_are_not_sent_what_is_only_openais() -> None:
+    assert not body(quirks="vllm", **FULL).keys() & {"prompt_cache_key", "service_tier", "safety_identifier"}
