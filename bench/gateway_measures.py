@@ -19,7 +19,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from belljar.gateway.upstream.answers import Answer
+from belljar.gateway.upstream.http_response import HttpResponse
 from belljar.gateway.upstream.loopback import LoopbackClient
 from bench.processes import descendants, footprint, spent
 from bench.table import Row, ms, number, p95
@@ -104,7 +104,7 @@ def _request(script: str, *, chat: bool = False, stream: bool = False, **more: A
     return "/v1/responses", json.dumps({"model": "sim", "input": text, "stream": stream, **more}).encode()
 
 
-async def _begin(client: LoopbackClient, subject: Subject, request: tuple[str, bytes]) -> Answer:
+async def _begin(client: LoopbackClient, subject: Subject, request: tuple[str, bytes]) -> HttpResponse:
     path, body = request
     return await client.send("POST", subject.url + path, {"content-type": "application/json"}, body, timeout=60)
 

@@ -19,7 +19,7 @@ ENTRIES = (
     "belljar.prompt.tool",
     "belljar.prompt.tool_result",
     "belljar.sandbox.conformance.__main__",
-    "belljar.sandbox.local.zygote",  # started by the nursery, which names it in pieces
+    "belljar.sandbox.local.zygote",  # started by the jail init, which names it in pieces
     "belljar.testing",
 )
 

@@ -12,7 +12,7 @@ import pytest
 from tests import as_user
 from tests.cli.conftest import ELSEWHERE, Command
 
-from belljar.sandbox import owned
+from belljar.sandbox import owned_directories
 
 STUB = """
 import sys, types
@@ -162,7 +162,7 @@ def test_what_killed_attacks_left_is_swept_by_the_next(belljar: Command, place: 
     assert first != second
     alive = place / f"belljar-tripwire-{'0' * 16}"
     alive.mkdir()
-    _, hold = owned.claim(lambda: alive)
+    _, hold = owned_directories.claim(lambda: alive)
     [third] = attack() - {alive.name}
     assert third not in (first, second)
     os.close(hold)

@@ -148,7 +148,7 @@ def in_use(command: Command, server: Served) -> int:
     """Sandboxes that are somebody's, once the server has had time to end them."""
     code = """if True:
         import asyncio, sys
-        from belljar.sandbox.remote.door import Door
+        from belljar.sandbox.remote.http_client import Door
         async def main():
             door = Door(sys.argv[1], None)
             for _ in range(200):

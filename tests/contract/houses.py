@@ -12,7 +12,7 @@ from belljar.gateway.containers import Containers, Policy, Use
 from belljar.gateway.interpreter import Interpreter, Ran
 from belljar.gateway.store.base import Blob, ContainerFileRecord, ContainerRecord, FileRecord, Page
 from belljar.gateway.store.directory import DirectoryBlobs
-from belljar.gateway.store.opening import open_store
+from belljar.gateway.store.local_store import open_store
 from belljar.gateway.store.sqlite import SqliteRecords
 from belljar.sandbox.base import Cell, Sandbox, SandboxSource, Spec
 from belljar.sandbox.outputs import Run, fold

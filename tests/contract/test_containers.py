@@ -28,7 +28,7 @@ from belljar.errors import (
     TooLarge,
 )
 from belljar.gateway.containers import Policy
-from belljar.gateway.store import slices
+from belljar.gateway.store import blob_slices
 from belljar.gateway.store.base import Blob, ContainerRecord, Page
 from belljar.sandbox.base import MIB, Cell, Sandbox, SandboxSource
 from belljar.sandbox.local.sandbox import LocalSandbox
@@ -850,7 +850,7 @@ async def test_the_files_of_a_plain_archive_stay_in_it(source: SandboxSource, pl
         path = house.blobs.path(blob.name)
         assert path is not None
         a, b, c = await house.containers.extract(container, blob, "given.tar")
-        assert {slices.whole(file.blob) for file in (a, b, c)} == {blob.name}
+        assert {blob_slices.whole(file.blob) for file in (a, b, c)} == {blob.name}
         assert await house.files(container) == {"a": b"1", "b": b"22", "c": b"333"}
         await house.run(container, "open('b', 'w').write('new')")
         assert await house.files(container) == {"a": b"1", "b": b"new", "c": b"333"}
@@ -867,7 +867,7 @@ async def test_with_a_quota_every_file_of_an_archive_has_bytes_of_its_own(source
         container = await house.container()
         blob = await house.blob(tarred("w", a=b"1", b=b"22"))
         put = await house.containers.extract(container, blob, "given.tar")
-        assert all(slices.read(file.blob) is None for file in put)
+        assert all(blob_slices.read(file.blob) is None for file in put)
         assert await house.files(container) == {"a": b"1", "b": b"22"}
 
 

@@ -11,7 +11,7 @@ import pytest
 from belljar.errors import NoneFree, OverQuota
 from belljar.gateway.containers import Policy
 from belljar.gateway.interpreter import Ran
-from belljar.gateway.interpreter.telling import RESTARTED
+from belljar.gateway.interpreter.prompts import RESTARTED
 from belljar.sandbox.base import SandboxSource
 from belljar.sandbox.local.source import LocalSource, Options
 from belljar.sandbox.outputs import Display, Result, Stderr, Stdout

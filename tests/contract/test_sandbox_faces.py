@@ -199,7 +199,7 @@ async def test_nothing_survives_the_program(tmp_path: Path, home: Path, end: str
         assert program.stdout.readline() == b"up\n"
         family = set(traces.descendants(program.pid))
         if code < 0:
-            assert {name(pid) for pid in family} >= {"belljar", "belljar-nursery", "belljar-zygote", "belljar-init"}
+            assert {name(pid) for pid in family} >= {"belljar", "belljar-jail", "belljar-zygote", "belljar-init"}
             program.send_signal(-code)
         assert program.wait(30) == code
     finally:

@@ -17,7 +17,7 @@ from tests import traces
 from belljar.errors import BelljarError, InvalidRequest, Lost, NoneFree
 from belljar.sandbox.base import Cell, Limits, Sandbox, SandboxSource, Spec
 from belljar.sandbox.local import box as jailed
-from belljar.sandbox.local import turn
+from belljar.sandbox.local import cell_run
 from belljar.sandbox.local.source import LocalSource, Options
 from belljar.sandbox.outputs import Exit, Stdout, fold
 
@@ -279,7 +279,7 @@ async def test_closing_ends_though_the_jail_is_stuck(
     home: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A stopped zygote buries no children, so that the sandbox's processes cannot go. Nobody waits for it for ever."""
-    for module in (jailed, turn):
+    for module in (jailed, cell_run):
         monkeypatch.setattr(module, "ENDING", 0.5)
     before = zygotes()
     source = LocalSource(Options(cache=home / "cache", preload=False))

@@ -14,7 +14,7 @@ import pytest
 from msgspec.structs import replace
 
 from belljar.errors import InvalidRequest, NotFound, OperatorError
-from belljar.gateway.store import open_store, slices
+from belljar.gateway.store import blob_slices, open_store
 from belljar.gateway.store.base import (
     Blob,
     Blobs,
@@ -29,7 +29,7 @@ from belljar.gateway.store.base import (
     Records,
     ResponseRecord,
 )
-from belljar.gateway.store.slices import Slice
+from belljar.gateway.store.blob_slices import Slice
 
 MIB = 1 << 20
 STORES: dict[str, Callable[[Path], tuple[Records, Blobs]]] = {"sqlite": open_store}
@@ -627,7 +627,7 @@ async def test_a_part_of_a_blob_is_a_blob(blobs: Blobs) -> None:
     whole = await blobs.adopt(_pieces(data, MIB))
     for start, size in ((0, 0), (0, 5), (7, MIB), (9, MIB + 1), (len(data) - 3, 3), (len(data), 0)):
         part = Slice(whole.name, start, size)
-        assert slices.read(part.blob.name) == part
+        assert blob_slices.read(part.blob.name) == part
         assert part.blob.size == size
         assert await _all(blobs.stream(part.blob.name)) == data[start : start + size]
         assert await _all(blobs.stream(part.blob.name, chunk=700_000)) == data[start : start + size]
@@ -638,8 +638,8 @@ async def test_a_part_of_a_blob_is_a_blob(blobs: Blobs) -> None:
 
 @pytest.mark.parametrize("name", ["0" * 64, "", f"{'0' * 64}@1", f"{'0' * 64}@-1+1", f"{'0' * 64}@1+1\n", "x@1+1"])
 def test_no_part_of_a_blob(name: str) -> None:
-    assert slices.read(name) is None
-    assert slices.whole(name) == name
+    assert blob_slices.read(name) is None
+    assert blob_slices.whole(name) == name
 
 
 async def test_a_blob_is_used_as_long_as_a_part_of_it_is(records: Records) -> None:

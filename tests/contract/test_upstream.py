@@ -11,9 +11,9 @@ from typing import TypeAlias
 import pytest
 
 from belljar.config import Upstream
-from belljar.gateway.upstream.adapter import DialectModel
-from belljar.gateway.upstream.builtin import BuiltIn
+from belljar.gateway.builtin_model.model import BuiltIn
 from belljar.gateway.upstream.transport import Transport
+from belljar.gateway.upstream.upstream_model import DialectModel
 from belljar.testing import LoopbackUpstream, ReplyStep, ScriptedModel, call
 from belljar.vendors.deltas import (
     CallBegun,
@@ -23,9 +23,9 @@ from belljar.vendors.deltas import (
     Finish,
     Model,
     ModelRequest,
-    Spent,
     Text,
     ThoughtEnd,
+    UsageDelta,
     VendorState,
 )
 from belljar.wire.items import InputText, Message
@@ -102,7 +102,7 @@ async def test_an_answer_in_words(making: Making) -> None:
     assert len(words) > 1
     assert all(isinstance(delta, Text) and delta.text for delta in words)
     assert finish == Finish("stop")
-    assert isinstance(spent, Spent)
+    assert isinstance(spent, UsageDelta)
     assert spent.usage.output_tokens > 0
     assert spent.usage.total_tokens == spent.usage.input_tokens + spent.usage.output_tokens
 
@@ -119,7 +119,7 @@ async def test_a_call(making: Making) -> None:
     assert len(texts) == len(pieces) > 1
     assert "".join(texts) == end.arguments
     assert finish == Finish("calls")
-    assert isinstance(spent, Spent)
+    assert isinstance(spent, UsageDelta)
 
 
 async def test_no_list_is_empty(making: Making) -> None:

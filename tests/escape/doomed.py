@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from belljar.sandbox.base import Cell, Spec
-from belljar.sandbox.local import drive
+from belljar.sandbox.local import run_steps
 from belljar.sandbox.local.source import LocalSource, Options
 from belljar.sandbox.outputs import fold
 
@@ -31,7 +31,7 @@ def main() -> None:
     with contextlib.ExitStack() as stack:
         boxes = [stack.enter_context(source.lease(Spec(packages="none"))) for _ in range(2)]
         for box in boxes:
-            run = fold(drive.blocking(box, box.run(Cell(LEAVE_CHILDREN))))
+            run = fold(run_steps.blocking(box, box.run(Cell(LEAVE_CHILDREN))))
             assert run.ok, run.exit.text
         jail = source._jail
         assert jail is not None

@@ -78,7 +78,7 @@ def tell(worker: Worker, line: str) -> None:
 
 def test_daemons_are_gone_when_their_sandbox_is_closed(doomed: Worker) -> None:
     below = descendants(doomed.process.pid)
-    assert len(below) >= 4 + 2 * (2 + 3), "launcher, nursery, zygote, spare; init, interpreter, three daemons each"
+    assert len(below) >= 4 + 2 * (2 + 3), "launcher, jail init, zygote, spare; init, interpreter, three daemons each"
     groups = [Path(path) for path in doomed.hello["cgroups"]]
     tell(doomed, "close")
     assert doomed.answer() == {"closed": True}

@@ -13,7 +13,7 @@ from tests.as_user import SOURCE
 from tests.unit.test_cgroups import ELSEWHERE
 
 from belljar.sandbox.base import MIB, Cell, Limits, Spec
-from belljar.sandbox.local import drive
+from belljar.sandbox.local import run_steps
 from belljar.sandbox.local.box import Box
 from belljar.sandbox.local.source import LocalSource, Options
 from belljar.sandbox.outputs import Run, fold
@@ -34,7 +34,7 @@ def source(cache: Path) -> Iterator[LocalSource]:
 
 
 def run(box: Box, code: str) -> Run:
-    return fold(drive.blocking(box, box.run(Cell(code))))
+    return fold(run_steps.blocking(box, box.run(Cell(code))))
 
 
 def answer(source: LocalSource) -> str | None:

@@ -23,7 +23,7 @@ from tests import traces
 from tests.gateway.houses import CODE, OUTPUTS, House
 from tests.gateway.test_first_minute import cell, logs
 
-from belljar.gateway.store.opening import open_store
+from belljar.gateway.store.local_store import open_store
 
 SANDBOXES = 8
 """That a gateway under test may have: fewer than the containers that are in use."""

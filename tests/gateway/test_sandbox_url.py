@@ -26,7 +26,7 @@ from tests.gateway.test_loop import ask
 from tests.gateway.test_sandboxed import end, python, told
 from tests.unit.test_packages import wheel
 
-from belljar.gateway.interpreter.telling import RESTARTED
+from belljar.gateway.interpreter.prompts import RESTARTED
 
 TOKEN = "a-token-for-both"
 SECONDS = 5

@@ -11,7 +11,7 @@ import pytest
 from belljar.config import ApiSettings
 from belljar.models import get_models_by_provider
 from belljar.providers import BaseClient, create_client
-from belljar.providers.access import VENDORS, key_for
+from belljar.providers.vendor_settings import VENDORS, key_for
 
 VENDORS_WITH_KEYS = ("openai", "anthropic", "gemini", "xai")
 """All that are asked over the network and run code themselves."""

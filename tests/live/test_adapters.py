@@ -15,7 +15,7 @@ from belljar.adapters.claude_agent_sdk import ClaudeAgentSDKAdapter
 from belljar.adapters.openai import OpenAIAdapter, OpenAIHostedToolsConfig
 from belljar.config import ApiSettings
 from belljar.prompt import MarkdownSection, Prompt, PromptTemplate, Tool, ToolContext, ToolResult
-from belljar.providers.access import VENDORS, key_for
+from belljar.providers.vendor_settings import VENDORS, key_for
 from belljar.runtime import Session, ToolInvoked
 from belljar.tools import CodeInterpreterOutput, OpenAICodeInterpreterTool
 

@@ -12,7 +12,7 @@ from tests.gateway.houses import CODE, OUTPUTS, House
 from tests.live.conftest import small_model
 
 from belljar.config import ApiSettings
-from belljar.providers.access import key_for
+from belljar.providers.vendor_settings import key_for
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
 

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from tests.library.providers import wires
 from tests.library.providers.replay import Asked, Reply
 
-from belljar.testing import kinds
+from belljar.testing import server_kinds
 
 VENDORS = ("openai", "anthropic", "gemini", "xai", "lm_studio", "ollama", "vllm")
 MODELS: Mapping[str, str] = MappingProxyType(
@@ -137,8 +137,8 @@ class Vendors:
         if vendor == "gemini":
             rows = [{"name": f"models/{name}", "supportedGenerationMethods": ["generateContent"]} for name in names]
             return Reply({"models": rows})
-        kind = kinds.KINDS[vendor if vendor in kinds.KINDS else None]
-        return Reply(data=kinds.listing(kind, names))
+        kind = server_kinds.KINDS[vendor if vendor in server_kinds.KINDS else None]
+        return Reply(data=server_kinds.listing(kind, names))
 
 
 def _said(path: str, asked: Asked) -> Reply:

@@ -26,7 +26,7 @@ from belljar.sandbox.base import Spec
 from belljar.sandbox.local.source import LocalSource, Options
 from belljar.sandbox.packages import LayerPolicy
 from belljar.sandbox.server.app import App
-from belljar.sandbox.server.guard import Guard
+from belljar.sandbox.server.auth import Guard
 from belljar.sandbox.server.run import listening
 
 PATIENCE = 30.0

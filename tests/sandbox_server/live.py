@@ -11,7 +11,7 @@ from pathlib import Path
 
 from belljar.sandbox.local.source import LocalSource, Options
 from belljar.sandbox.packages import LayerPolicy
-from belljar.sandbox.server.guard import Guard
+from belljar.sandbox.server.auth import Guard
 from belljar.sandbox.server.run import listening, prepare
 
 

@@ -22,7 +22,7 @@ from yarl import URL
 
 from belljar.sandbox.base import Spec
 from belljar.sandbox.conformance import execution, port
-from belljar.sandbox.conformance.running import Check, Outcome, conform
+from belljar.sandbox.conformance.runner import Check, Outcome, conform
 from belljar.sandbox.local.sandbox import LocalSandbox
 from belljar.sandbox.local.source import LocalSource
 

@@ -20,8 +20,8 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from belljar.sandbox.conformance import execution, running
-from belljar.sandbox.conformance.running import Check, Outcome, conform
+from belljar.sandbox.conformance import execution, runner
+from belljar.sandbox.conformance.runner import Check, Outcome, conform
 
 TOKEN = "s3cret"
 _NOT_ROOT = "import os; os.getuid = lambda: 1000\n"
@@ -201,7 +201,7 @@ def test_a_right_server_passes() -> None:
 def test_a_server_that_starts_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     [outcome] = outcomes("starts slowly", execution.health)
     assert outcome.problem is None
-    monkeypatch.setattr(running, "STARTING", 0.2)
+    monkeypatch.setattr(runner, "STARTING", 0.2)
     [outcome] = outcomes("never starts", execution.health)
     assert outcome.problem is not None
     assert "GET /health to answer 200, came 503" in outcome.problem

@@ -13,10 +13,10 @@ import jsonschema
 import pytest
 from schemathesis.specs.openapi.definitions import OPENAPI_31
 
+from belljar.sandbox.codec import read_cell, read_spec
 from belljar.sandbox.server.app import App
 from belljar.sandbox.server.description import describe
 from belljar.sandbox.server.execute import read_execution
-from belljar.sandbox.telling import read_cell, read_spec
 
 from .conftest import Box, Client, Told
 

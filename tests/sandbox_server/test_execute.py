@@ -18,7 +18,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from belljar.errors import InvalidRequest, Lost, NoneFree, Refused, TooLarge
-from belljar.sandbox.asking import make_spec
 from belljar.sandbox.base import MIB, TIERS, Sandbox, SandboxSource, Spec
 from belljar.sandbox.local.source import LocalSource, Options
 from belljar.sandbox.outputs import Display, Error, Exit, Result, Stderr, Stdout, fold
@@ -32,6 +31,7 @@ from belljar.sandbox.server.execute import (
     read_execution,
     tell_run,
 )
+from belljar.sandbox.validation import make_spec
 
 Post: TypeAlias = Callable[..., tuple[int, dict[str, Any]]]
 

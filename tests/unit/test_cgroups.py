@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from belljar.errors import Refused
-from belljar.sandbox import owned
+from belljar.sandbox import owned_directories
 from belljar.sandbox.local import cgroups, launcher
 from belljar.sandbox.local.cgroups import Groups
 
@@ -122,7 +122,7 @@ def test_foreign_groups_cost_a_start_nothing(tree: Path, monkeypatch: pytest.Mon
     held, dead = tree / cgroups.new_name(), tree / cgroups.new_name()
     held.mkdir()
     dead.mkdir()
-    _, hold = owned.claim(lambda: held)
+    _, hold = owned_directories.claim(lambda: held)
     refused: list[Path] = []
 
     def rmdir(path: str) -> None:
@@ -176,14 +176,14 @@ def test_a_start_at_the_moment_of_anothers_sweep(tmp_path: Path) -> None:
             path.rmdir()
         return path
 
-    path, hold = owned.claim(partial(make, swept=["first", "second"]))
+    path, hold = owned_directories.claim(partial(make, swept=["first", "second"]))
     assert path.name == "third"
-    with owned.abandoned(path) as dead:
+    with owned_directories.abandoned(path) as dead:
         assert not dead
-    owned.let_go(hold)
-    with owned.abandoned(path) as dead:
+    owned_directories.let_go(hold)
+    with owned_directories.abandoned(path) as dead:
         assert dead
-    with owned.abandoned(tmp_path / "first") as dead:
+    with owned_directories.abandoned(tmp_path / "first") as dead:
         assert not dead
 
 

@@ -29,7 +29,7 @@ from belljar.models import (
     supports_verbosity,
     supports_vision,
 )
-from belljar.providers.access import VENDORS
+from belljar.providers.vendor_settings import VENDORS
 from belljar.vendors.anthropic import models as anthropic_models
 from belljar.vendors.gemini import models as gemini_models
 

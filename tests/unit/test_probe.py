@@ -12,7 +12,7 @@ from belljar import config
 from belljar.errors import CannotConfine
 from belljar.sandbox.local import probe
 from belljar.sandbox.local.diagnosis import Check, Facts, Report, complaint, diagnose, version, wsl
-from belljar.sandbox.local.tries import INNER, LOCK, PROC, ROOT, USER, WALLS
+from belljar.sandbox.local.kernel_checks import INNER, LOCK, PROC, ROOT, USER, WALLS
 
 FINE = Facts(tries=dict.fromkeys(WALLS), distribution="Debian GNU/Linux 12")
 DENIED = "Operation not permitted"

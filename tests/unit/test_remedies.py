@@ -12,11 +12,11 @@ import pytest
 from belljar.cli import _parser
 from belljar.gateway.interpreter.tool import _PARAMETERS
 from belljar.sandbox import explain
-from belljar.sandbox.asking import Asked
 from belljar.sandbox.base import Limits
 from belljar.sandbox.outputs import Error, Exit, Limit
 from belljar.sandbox.remedies import REMEDIES, Reader, addressed
 from belljar.sandbox.server import execute
+from belljar.sandbox.validation import Asked
 from belljar.wire.tools import AutoContainer
 
 LIMITS = Limits(cpu_time=9.0)

@@ -24,8 +24,8 @@ from belljar import AsyncSandbox
 from belljar.errors import BadSettings, BelljarError, InvalidRequest, Lost, NoneFree, Refused, TooLarge
 from belljar.sandbox.base import Cell, Content, Sandbox, Spec
 from belljar.sandbox.outputs import Exit, Output, Stdout
-from belljar.sandbox.remote import RemoteSource, door, source
-from belljar.sandbox.remote.sending import Archive
+from belljar.sandbox.remote import RemoteSource, http_client, source
+from belljar.sandbox.remote.upload_body import Archive
 
 HEALTHY = {"status": "healthy", "api": 1, "isolation": "full", "spare": 3}
 EXIT = {"type": "exit", "status": "ok", "text": "", "hint": "", "reason": None, "error": None, "code": None,
@@ -183,7 +183,7 @@ def test_a_server_that_comes_in_time_is_waited_for(place: Path) -> None:
 def test_one_that_accepts_and_never_answers_is_given_up_on(
     kind: str, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(door, "_CONNECT", 0.2)
+    monkeypatch.setattr(http_client, "_CONNECT", 0.2)
     tcp = kind == "tcp"
     with socket.create_server(("127.0.0.1", 0)) if tcp else socket.socket(socket.AF_UNIX) as silent:
         if not tcp:
@@ -404,7 +404,7 @@ def test_an_answer_without_an_exit_is_a_lost_sandbox(place: Path, before: list[o
 
 
 def test_a_server_that_falls_silent_is_lost(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(door, "_SILENCE", 0.2)
+    monkeypatch.setattr(http_client, "_SILENCE", 0.2)
 
     async def hang(request: web.Request) -> web.StreamResponse:
         await begun(request)

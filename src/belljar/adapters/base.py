@@ -6,17 +6,17 @@ import logging
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 
-from belljar.adapters.checks import check_evaluation, check_kind, check_text, check_whole
 from belljar.adapters.evaluation import Evaluation
 from belljar.adapters.steps import Ask, Heard, OnText, run, run_async
 from belljar.adapters.turns import Conversation
+from belljar.adapters.validation import check_evaluation, check_kind, check_text, check_whole
 from belljar.models import ending
 from belljar.prompt.prompt import Prompt, PromptResponse, RenderedPrompt
 from belljar.prompt.template import OutputT
 from belljar.runtime import Budget, BudgetTracker, Deadline, SessionProtocol, ThrottlePolicy
 from belljar.runtime.dispatcher import check_waits_for_nothing
 from belljar.tools import ResourceRegistry
-from belljar.tools.choices import Chosen, ToolChoice, choice_of
+from belljar.tools.tool_choice import Chosen, ToolChoice, choice_of
 
 MAX_TURNS = 50
 _log = logging.getLogger(__name__)

@@ -10,11 +10,11 @@ from functools import partial
 from typing import Any, Generic, Literal, TypeAlias
 from uuid import uuid4
 
-from belljar.adapters.asking import asked, patiently, worth_another
 from belljar.adapters.failures import phase
-from belljar.adapters.mounted import MountedSection
+from belljar.adapters.retry import asked, patiently, worth_another
 from belljar.adapters.steps import Do, Heard, OnText, Steps
 from belljar.adapters.turns import Answer, Call, Conversation, Hosted, HostedCall
+from belljar.adapters.workspace_section import MountedSection
 from belljar.errors import (
     CompactionError,
     DeadlineExceededError,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterable, AsyncIterator, Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from belljar.adapters.checks import fault
+from belljar.adapters.validation import fault
 from belljar.errors import InvalidRequest
 from belljar.providers.failures import ClientError, Handle
 from belljar.runtime import Deadline

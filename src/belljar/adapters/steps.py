@@ -9,7 +9,7 @@ from time import sleep
 from typing import Any, TypeAlias, TypeVar
 
 from belljar.runtime import Deadline
-from belljar.tools.awaiting import awaiting_in
+from belljar.tools.async_handlers import awaiting_in
 
 T = TypeVar("T")
 Body: TypeAlias = dict[str, Any]

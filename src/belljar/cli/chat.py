@@ -11,15 +11,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from belljar import autorun
-from belljar.cli.given import add_sandbox_url
 from belljar.cli.outdir import directory_for
+from belljar.cli.settings_flags import add_sandbox_url
 from belljar.config import TIERS
 from belljar.errors import BelljarError, InvalidRequest, Unreachable, WorkspaceError
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
 
-    from belljar.cli.telling import Teller
+    from belljar.cli.chat_output import Teller
     from belljar.files import CodeExecutionOutputFile, CodeExecutionResponse
     from belljar.files.approval import Ask
     from belljar.files.project import Project
@@ -86,7 +86,7 @@ def configure(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    from belljar.files.reading import regular
+    from belljar.files.upload_reader import regular
 
     if args.overwrite and not args.yes:
         raise InvalidRequest("--overwrite: without --yes you are asked about each file; add --yes, or leave it out")
@@ -99,10 +99,10 @@ def main(args: argparse.Namespace) -> int:
 def _chat(args: argparse.Namespace, message: str, paths: Sequence[str]) -> int:
     import logging
 
+    from belljar.cli.chat_output import Teller
     from belljar.cli.own_gateway import own_gateway
-    from belljar.cli.telling import Teller
     from belljar.providers import create_client
-    from belljar.providers.access import provider_named
+    from belljar.providers.vendor_settings import provider_named
 
     key = _key(args.key_file)
     if args.memory is not None and provider_named(args.provider) not in _WITH_MEMORY:
@@ -127,7 +127,7 @@ def _ask(
     client: BaseClient, message: str, paths: Sequence[str], teller: Teller, memory: str | None
 ) -> CodeExecutionResponse:
     from belljar.cli.live import Watched
-    from belljar.cli.sending import Sending
+    from belljar.cli.upload_progress import Sending
     from belljar.files import CodeExecutionArgs, FailedUpload, files_api_of, run_code_execution, why_no_files_api
     from belljar.files.results import CodeExecutionOutputFile, is_numbered
     from belljar.providers import ClientError
@@ -219,7 +219,7 @@ def _packed(files: Sequence[CodeExecutionOutputFile], name: str, teller: Teller)
 def _named(files: Sequence[CodeExecutionOutputFile], place: Path) -> list[CodeExecutionOutputFile]:
     """Figures that were only shown never get the name of a file in `place`: nobody has chosen it."""
     from belljar.files.results import is_shown
-    from belljar.providers.names import figure
+    from belljar.providers.output_names import figure
 
     taken = {file.filename for file in files if not is_shown(file)}
     found: list[CodeExecutionOutputFile] = []

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from belljar.cli import given
+from belljar.cli import settings_flags
 from belljar.config import Settings, Shown, config_file
 from belljar.errors import BadSettings
 from belljar.visible import visible, visible_lines
@@ -35,7 +35,7 @@ def configure(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    given.add_config(parser)
+    settings_flags.add_config(parser)
     parser.add_argument("--check", action="store_true", help="only say whether a gateway could start with them")
     parser.add_argument("--json", action="store_true", help="the same as one JSON object")
     parser.set_defaults(main=main)

@@ -11,7 +11,7 @@ from dataclasses import asdict, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, cast
 
-from belljar.cli.given import add_sandbox_url, load_settings
+from belljar.cli.settings_flags import add_sandbox_url, load_settings
 from belljar.config import Settings
 from belljar.errors import BadSettings, BelljarError
 from belljar.visible import visible, visible_lines

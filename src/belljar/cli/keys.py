@@ -8,7 +8,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from belljar.cli import given
+from belljar.cli import settings_flags
 from belljar.errors import InvalidRequest, NotFound
 
 if TYPE_CHECKING:
@@ -43,8 +43,8 @@ def configure(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
     revoke = actions.add_parser("revoke", help="let a key count no more", allow_abbrev=False)
     revoke.add_argument("id", metavar="ID", help="as `belljar keys list` shows it")
     for action, run in ((add, _add), (listing, _list), (revoke, _revoke)):
-        given.add_config(action)
-        given.add_state(action)
+        settings_flags.add_config(action)
+        settings_flags.add_state(action)
         action.add_argument("--json", action="store_true", help="the same as JSON")
         action.set_defaults(main=run)
 
@@ -108,9 +108,9 @@ def _revoke(args: argparse.Namespace) -> int:
 def _with_records(args: argparse.Namespace, act: Callable[[Records], Awaitable[T]]) -> T:
     import asyncio
 
-    from belljar.gateway.store.opening import open_store
+    from belljar.gateway.store.local_store import open_store
 
-    settings = given.load_settings({"state_dir": args.state_dir}, file=args.config)
+    settings = settings_flags.load_settings({"state_dir": args.state_dir}, file=args.config)
 
     async def run() -> T:
         records, _ = open_store(settings.state_dir)

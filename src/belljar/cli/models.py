@@ -52,7 +52,7 @@ class Found:
 
 def main(args: argparse.Namespace) -> int:
     from belljar.config import ApiSettings
-    from belljar.providers.access import VENDORS
+    from belljar.providers.vendor_settings import VENDORS
 
     settings = ApiSettings.load()
     found = [_look(provider, settings) for provider in VENDORS]
@@ -69,12 +69,12 @@ def main(args: argparse.Namespace) -> int:
 
 def _look(provider: str, settings: ApiSettings) -> Found:
     from belljar.models import get_models_by_provider
-    from belljar.providers import access
+    from belljar.providers import vendor_settings
 
-    vendor = access.VENDORS[provider]
+    vendor = vendor_settings.VENDORS[provider]
     if not _installed(vendor.sdk):
-        return Found(provider, False, (), access.without_sdk(provider))
-    if vendor.needs_key and access.key_for(provider, settings) is None:
+        return Found(provider, False, (), vendor_settings.without_sdk(provider))
+    if vendor.needs_key and vendor_settings.key_for(provider, settings) is None:
         return Found(provider, False, (), f"no key; set {' or '.join(vendor.keys)}")
     if provider == "vertex":
         return _vertex(settings)
@@ -82,7 +82,9 @@ def _look(provider: str, settings: ApiSettings) -> Found:
         rows = sorted(get_models_by_provider(provider), key=lambda row: row.ends is not None)  # those that stay first
         known = [row.id for row in rows if row.id != vendor.model]
         return Found(provider, True, (vendor.model, *known))
-    return _local(provider, access.address_for(provider, settings), access.key_for(provider, settings))
+    return _local(
+        provider, vendor_settings.address_for(provider, settings), vendor_settings.key_for(provider, settings)
+    )
 
 
 def _installed(module: str) -> bool:
@@ -107,9 +109,9 @@ def _vertex(settings: ApiSettings) -> Found:
 
 def _local(provider: str, address: str, key: str | None) -> Found:
     """A server of one's own: what it lists. A gateway that is asked looks for model servers again."""
-    from belljar.gateway.upstream import listings
+    from belljar.gateway.upstream import model_lists
     from belljar.gateway.upstream.endpoint import without_models
-    from belljar.providers import access
+    from belljar.providers import vendor_settings
 
     try:
         status, body = _get(f"{address}/models", key)
@@ -118,9 +120,9 @@ def _local(provider: str, address: str, key: str | None) -> Found:
     except (OSError, HTTPException, ValueError):
         start = "; start one: belljar serve" if provider == "belljar" else ""
         return Found(provider, False, (), f"nobody answers at {address}{start}")
-    listed = listings.judge(status, body)
-    if isinstance(listed, listings.Missing):
-        keys = access.VENDORS[provider].keys if listed.locked else ()
+    listed = model_lists.judge(status, body)
+    if isinstance(listed, model_lists.Missing):
+        keys = vendor_settings.VENDORS[provider].keys if listed.locked else ()
         return Found(provider, False, (), f"{address}: {listed.why}" + "".join(f"; set {key}" for key in keys))
     if not listed:
         return Found(provider, False, (), f"{address}: {without_models(provider)}")

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, cast
 from urllib.parse import urlsplit
 
-from belljar.cli.given import load_settings
+from belljar.cli.settings_flags import load_settings
 from belljar.config import ApiSettings, Settings
 from belljar.errors import InvalidRequest
 
@@ -29,10 +29,10 @@ def own_gateway(args: argparse.Namespace) -> Iterator[OpenAI | None]:
         yield None
         return
     settings.check_gateway()
-    from belljar.providers import access
+    from belljar.providers import vendor_settings
     from belljar.sandbox.default import settled_source
 
-    access.sdk("belljar")  # before anything is started, with the remedy
+    vendor_settings.sdk("belljar")  # before anything is started, with the remedy
     cast("RemoteSource", settled_source(settings)).learn()  # one that is away is told now, and not by a model
     from belljar.openai import OpenAI
 
@@ -41,7 +41,7 @@ def own_gateway(args: argparse.Namespace) -> Iterator[OpenAI | None]:
 
 
 def _wanted(args: argparse.Namespace) -> Settings | None:
-    from belljar.providers.access import provider_named
+    from belljar.providers.vendor_settings import provider_named
 
     if provider_named(args.provider) != "belljar" or args.url is not None:
         if args.sandbox_url is not None:

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
-from belljar.cli.given import add_sandbox_url, load_settings
+from belljar.cli.settings_flags import add_sandbox_url, load_settings
 from belljar.config import Settings
 
 if TYPE_CHECKING:

@@ -14,14 +14,14 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, BinaryIO
 
-from belljar.cli.given import add_packages, add_sandbox_url, load_settings
 from belljar.cli.outdir import make_directory
+from belljar.cli.settings_flags import add_packages, add_sandbox_url, load_settings
 from belljar.errors import BelljarError, InvalidRequest, NotFound
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
 
-    from belljar.cli.report import Reporter
+    from belljar.cli.run_output import Reporter
     from belljar.sandbox.blocking import Sandbox
     from belljar.sandbox.outputs import Exit
 
@@ -111,7 +111,7 @@ def main(args: argparse.Namespace) -> int:
         from belljar.sandbox.default import settled_source
 
         source = settled_source(settings, preload=False)
-        from belljar.cli.report import Reporter
+        from belljar.cli.run_output import Reporter
         from belljar.sandbox.blocking import Sandbox
 
         if args.out is not None:

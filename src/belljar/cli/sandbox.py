@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
 
 from belljar import __version__
-from belljar.cli import given
+from belljar.cli import settings_flags
 from belljar.config import TIERS
 from belljar.errors import InvalidRequest
 
@@ -73,8 +73,8 @@ def configure(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
     parser.add_argument(
         "--memory", dest="container_memory", choices=TIERS, help="of those that are kept ready (1g)", metavar="TIER"
     )
-    given.add_packages(parser)
-    given.add_config(parser)
+    settings_flags.add_packages(parser)
+    settings_flags.add_config(parser)
     parser.add_argument("--log-level", metavar="LEVEL", help="debug, info, warning or error (info)")
     parser.add_argument("--json", action="store_true", help="one JSON line in place of the banner")
     parser.set_defaults(main=main)
@@ -88,14 +88,14 @@ _FLAGS = (
 
 def main(args: argparse.Namespace) -> int:
     flags = {name: getattr(args, name) for name in _FLAGS} | {"sandbox_token": _read_token(args.token_file)}
-    settings = given.load_settings(flags, file=args.config)
+    settings = settings_flags.load_settings(flags, file=args.config)
     from belljar.sandbox.local.probe import check_platform
 
     check_platform()
     import asyncio
 
     from belljar.gateway.server import log
-    from belljar.listening import new_event_loop
+    from belljar.net import new_event_loop
 
     log.set_up(sys.stderr, level=settings.log_level, form=cast(Literal["text", "json"], settings.log_format))
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
@@ -120,18 +120,18 @@ async def _serve(settings: Settings, *, as_json: bool) -> None:
     from belljar.sandbox.server import run
 
     run.check(settings)
-    with _door(settings) as door:
-        await run.serve(settings, door, lambda started: _announce(started, settings, as_json=as_json))
+    with _door(settings) as listen:
+        await run.serve(settings, listen, lambda started: _announce(started, settings, as_json=as_json))
     if not as_json:
         print("stopped", file=sys.stderr)
 
 
 def _door(settings: Settings) -> AbstractContextManager[socket.socket]:
-    from belljar.cli import door
+    from belljar.cli import listen
 
     if settings.sandbox_socket is not None:
-        return door.listen_unix(settings.sandbox_socket)
-    return door.listen(settings.sandbox_host, settings.sandbox_port)
+        return listen.listen_unix(settings.sandbox_socket)
+    return listen.listen(settings.sandbox_host, settings.sandbox_port)
 
 
 def _announce(started: Started, settings: Settings, *, as_json: bool) -> None:

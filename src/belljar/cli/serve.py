@@ -11,7 +11,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Literal, cast
 
 from belljar import __version__
-from belljar.cli import given
+from belljar.cli import settings_flags
 from belljar.visible import visible
 
 if TYPE_CHECKING:
@@ -63,12 +63,12 @@ def configure(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
         help="a model server, such as http://127.0.0.1:8000/v1; may be repeated",
     )
     parser.add_argument("--no-discover", dest="discover", action="store_const", const=False, help="look for no models")
-    given.add_config(parser)
-    given.add_state(parser)
+    settings_flags.add_config(parser)
+    settings_flags.add_state(parser)
     parser.add_argument("--timeout", metavar="S", help="seconds of one cell, or none (60)")
     parser.add_argument("--isolation", metavar="KIND", help="a sandbox for each: per_container (default) or per_call")
-    given.add_sandbox_url(parser)
-    given.add_packages(parser)
+    settings_flags.add_sandbox_url(parser)
+    settings_flags.add_packages(parser)
     parser.add_argument("--max-sandboxes", metavar="N", help="sandboxes alive at once (256)")
     parser.add_argument("--warm", metavar="N", help="sandboxes kept ready (2)")
     parser.add_argument("--no-page", dest="page", action="store_const", const=False, help="serve no page at /")
@@ -91,7 +91,7 @@ _FLAGS = (
 
 
 def main(args: argparse.Namespace) -> int:
-    settings = given.load_settings({name: getattr(args, name) for name in _FLAGS}, file=args.config)
+    settings = settings_flags.load_settings({name: getattr(args, name) for name in _FLAGS}, file=args.config)
     if settings.code_interpreter and settings.sandbox_url is None:
         from belljar.sandbox.local.probe import check_platform
 
@@ -101,7 +101,7 @@ def main(args: argparse.Namespace) -> int:
 
     sys.setswitchinterval(0.0002)  # a busy loop must not starve the store's writer
     from belljar.gateway.server import log
-    from belljar.listening import new_event_loop
+    from belljar.net import new_event_loop
 
     journal = log.set_up(sys.stderr, level=settings.log_level, form=cast(Literal["text", "json"], settings.log_format))
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
@@ -110,7 +110,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 async def _serve(settings: Settings, journal: Journal, *, as_json: bool) -> None:
-    from belljar.cli.door import listen
+    from belljar.cli.listen import listen
 
     with listen(settings.host, settings.port) as door:
         from belljar.gateway.app import build

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from belljar.config import ApiSettings
 from belljar.errors import BelljarError
-from belljar.files import faults
+from belljar.files import sdk_errors
 from belljar.files.base import FilesApi
-from belljar.files.reaching import reach
-from belljar.files.reading import Reading
 from belljar.files.results import FileMetadata
-from belljar.providers import access
+from belljar.files.upload_reader import Reading
+from belljar.files.vendor_access import reach
+from belljar.providers import vendor_settings
 from belljar.vendors.anthropic import errors as anthropic_errors
 
 if TYPE_CHECKING:
@@ -66,13 +66,13 @@ class AnthropicFiles(FilesApi):
     def _meaning(self, error: Exception) -> BelljarError | None:
         import anthropic
 
-        return faults.of_openai_kind(error, anthropic, self.vendor, self._key, anthropic_errors.fault)
+        return sdk_errors.of_openai_kind(error, anthropic, self.vendor, self._key, anthropic_errors.fault)
 
 
 def _sdk(api_key: str | None, base_url: str | None, settings: ApiSettings | None) -> anthropic.Anthropic:
     found = reach("anthropic", api_key, base_url, settings)
-    address = access.unversioned(found.address)
-    made: anthropic.Anthropic = access.sdk("anthropic").Anthropic(api_key=found.key, base_url=address)
+    address = vendor_settings.unversioned(found.address)
+    made: anthropic.Anthropic = vendor_settings.sdk("anthropic").Anthropic(api_key=found.key, base_url=address)
     return made
 
 

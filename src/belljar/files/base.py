@@ -12,11 +12,11 @@ from typing import Any, ClassVar, Protocol, Self, TypeVar, runtime_checkable
 
 from belljar.errors import BelljarError, InvalidRequest, TooLarge
 from belljar.files.limits import AS_OF, LIMITS, OWN, Limits, shown
-from belljar.files.reading import OnProgress, Reading, regular
 from belljar.files.results import FileDownloadResult, FileMetadata, FileUploadResult, spool
-from belljar.files.retrying import Retries
-from belljar.providers.access import VENDORS
+from belljar.files.retry import Retries
+from belljar.files.upload_reader import OnProgress, Reading, regular
 from belljar.providers.uploads import type_of
+from belljar.providers.vendor_settings import VENDORS
 
 _T = TypeVar("_T")
 

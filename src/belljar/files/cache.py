@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Self
 
 from belljar.files.base import FilesApiProvider
-from belljar.files.reading import OnProgress, regular
 from belljar.files.results import FileDownloadResult, FileMetadata, FileUploadResult
+from belljar.files.upload_reader import OnProgress, regular
 from belljar.providers.uploads import FileReference, type_of
 
 _MARGIN = timedelta(minutes=5)

@@ -22,9 +22,9 @@ from belljar.files.generation import (
     asking,
 )
 from belljar.files.limits import shown
-from belljar.files.reading import OnProgress
 from belljar.files.registry import files_api_of, get_files_api_provider
 from belljar.files.results import CodeExecutionOutputFile, is_numbered
+from belljar.files.upload_reader import OnProgress
 from belljar.providers.base import BaseClient
 from belljar.providers.factory import create_client
 

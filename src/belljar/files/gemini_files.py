@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from belljar.config import ApiSettings
 from belljar.errors import BelljarError, Declined, Unreachable
-from belljar.files import faults
+from belljar.files import sdk_errors
 from belljar.files.base import FilesApi
-from belljar.files.reaching import reach
-from belljar.files.reading import Reading
 from belljar.files.results import FileMetadata
-from belljar.providers import access
+from belljar.files.upload_reader import Reading
+from belljar.files.vendor_access import reach
+from belljar.providers import vendor_settings
 
 if TYPE_CHECKING:
     from google import genai
@@ -91,7 +91,7 @@ class GeminiFiles(FilesApi):
     def _meaning(self, error: Exception) -> BelljarError | None:
         from google import genai
 
-        return faults.of_gemini(error, genai, self.vendor, self._key)
+        return sdk_errors.of_gemini(error, genai, self.vendor, self._key)
 
 
 class _Sink(io.RawIOBase):
@@ -110,6 +110,6 @@ class _Sink(io.RawIOBase):
 
 def _sdk(api_key: str | None, base_url: str | None, settings: ApiSettings | None) -> genai.Client:
     found = reach("gemini", api_key, base_url, settings)
-    options = {"base_url": access.unversioned(found.address)}
-    made: genai.Client = access.sdk("gemini").Client(vertexai=False, api_key=found.key, http_options=options)
+    options = {"base_url": vendor_settings.unversioned(found.address)}
+    made: genai.Client = vendor_settings.sdk("gemini").Client(vertexai=False, api_key=found.key, http_options=options)
     return made

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from belljar.config import ApiSettings
 from belljar.errors import BelljarError
-from belljar.files import faults
+from belljar.files import sdk_errors
 from belljar.files.base import FilesApi
-from belljar.files.reaching import Reach, reach
-from belljar.files.reading import Reading
 from belljar.files.results import FileMetadata
-from belljar.providers import access
-from belljar.providers.names import below
+from belljar.files.upload_reader import Reading
+from belljar.files.vendor_access import Reach, reach
+from belljar.providers import vendor_settings
+from belljar.providers.output_names import below
 from belljar.providers.uploads import type_of
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class OpenAIFiles(FilesApi):
     def _meaning(self, error: Exception) -> BelljarError | None:
         import openai
 
-        return faults.of_openai_kind(error, openai, self.vendor, self._key)
+        return sdk_errors.of_openai_kind(error, openai, self.vendor, self._key)
 
 
 class XAIFiles(OpenAIFiles):
@@ -106,7 +106,7 @@ class GatewayFiles(OpenAIFiles):
 
 
 def _sdk(provider: str, found: Reach) -> openai.OpenAI:
-    made: openai.OpenAI = access.sdk(provider).OpenAI(api_key=found.key or "none", base_url=found.address)
+    made: openai.OpenAI = vendor_settings.sdk(provider).OpenAI(api_key=found.key or "none", base_url=found.address)
     return made
 
 

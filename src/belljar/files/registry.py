@@ -13,9 +13,9 @@ from belljar.files.base import FilesApi, FilesApiProvider
 from belljar.files.gemini_files import GeminiFiles
 from belljar.files.limits import OWN
 from belljar.files.openai_files import GatewayFiles, OpenAIFiles, XAIFiles
-from belljar.providers.access import provider_named
 from belljar.providers.base import BaseClient
 from belljar.providers.factory import get_provider_name
+from belljar.providers.vendor_settings import provider_named
 
 Factory: TypeAlias = Callable[[], FilesApiProvider]
 

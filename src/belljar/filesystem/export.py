@@ -80,7 +80,7 @@ class Export:
             if not beside:
                 what = "a directory there; move it away" if stat.S_ISDIR(found.st_mode) else self._there
                 raise WorkspaceConflictError(f"{spelled(at)!r} is {what}")
-            from belljar.providers.names import free_name  # takes a while, and is seldom needed
+            from belljar.providers.output_names import free_name  # takes a while, and is seldom needed
 
             tried.add(name)
             name = free_name(at[-1], tried)

@@ -13,8 +13,8 @@ from belljar.errors import WorkspaceBudgetExceededError, WorkspaceError, Workspa
 from belljar.filesystem.base import Filesystem
 from belljar.filesystem.file_types import unsupported_type
 from belljar.filesystem.globs import leaves_out, takes
-from belljar.filesystem.opening import Opener
 from belljar.filesystem.paths import WORKSPACE, Segments, VfsPath, segments_of, spelled
+from belljar.filesystem.safe_open import Opener
 
 _SHOWN = 20
 _log = logging.getLogger(__name__)

@@ -18,31 +18,32 @@ import uvicorn
 
 from belljar.config import Settings, Upstream
 from belljar.errors import BadSettings, InvalidRequest
+from belljar.gateway.builtin_model import model as builtin_model
 from belljar.gateway.containers import Containers, Policy
 from belljar.gateway.engine.conversations import Conversations
+from belljar.gateway.engine.loop import EngineServices
 from belljar.gateway.engine.loop import Options as EngineOptions
-from belljar.gateway.engine.loop import Rooms
 from belljar.gateway.engine.sealing import Sealer
 from belljar.gateway.engine.service import Engine
-from belljar.gateway.ground import find_ground
 from belljar.gateway.interpreter import Interpreter
+from belljar.gateway.sandbox_backend import find_ground
 from belljar.gateway.server import run
 from belljar.gateway.server.app import GatewayApp
 from belljar.gateway.server.audit import Audit
+from belljar.gateway.server.interfaces import Services
 from belljar.gateway.server.log import Journal
 from belljar.gateway.server.metrics import Metrics
 from belljar.gateway.server.options import Options as ServerOptions
 from belljar.gateway.server.options import Quota
-from belljar.gateway.server.ports import Services
 from belljar.gateway.store import lock
 from belljar.gateway.store.base import Blobs, Records
 from belljar.gateway.store.keys import Keyring
-from belljar.gateway.store.opening import open_store
-from belljar.gateway.upstream import builtin, itself
+from belljar.gateway.store.local_store import open_store
+from belljar.gateway.upstream import loop_guard
 from belljar.gateway.upstream.discovery import by_key, on_local_ports
 from belljar.gateway.upstream.models import Models
 from belljar.gateway.upstream.transport import Transport
-from belljar.listening import is_loopback, reachable, stopped_by_signals
+from belljar.net import is_loopback, reachable, stopped_by_signals
 from belljar.vendors.deltas import Model
 
 _SWEEP = 30.0
@@ -136,10 +137,10 @@ class Gateway:
         stack.push_async_callback(containers.close)
         me = secrets.token_hex(8)
         upstreams, sought = self._discover()
-        self._upstreams = tuple(itself.marked(one, me) for one in upstreams)
+        self._upstreams = tuple(loop_guard.marked(one, me) for one in upstreams)
         transport = Transport()
         stack.push_async_callback(transport.close)
-        marked = [itself.marked(one, me) for one in sought]
+        marked = [loop_guard.marked(one, me) for one in sought]
         self._models = Models(self._upstreams, transport, sought=marked, own=self._model)
         stack.push_async_callback(self._models.close)
         metrics = Metrics()
@@ -147,7 +148,7 @@ class Gateway:
         metrics.sandboxes.ask("idle", how=lambda: containers.count_sandboxes()[1])
         metrics.sandboxes.ask("warm", how=ground.spare)
         self._engine = Engine(
-            Rooms(
+            EngineServices(
                 records=records,
                 blobs=blobs,
                 containers=containers,
@@ -217,7 +218,7 @@ class Gateway:
         return upstreams, [one for one in on_local_ports(variables, upstreams) if not self._leads_back(one)]
 
     def _leads_back(self, upstream: Upstream) -> bool:
-        return not self._private and itself.leads_back(upstream.base_url, self._settings.host, self._settings.port)
+        return not self._private and loop_guard.leads_back(upstream.base_url, self._settings.host, self._settings.port)
 
     def _every(self, seconds: float, act: Callable[[], Awaitable[object]]) -> None:
         """Until the gateway ends; a failure is logged, and the next time is another try."""
@@ -290,7 +291,7 @@ class Gateway:
             async with asyncio.timeout(_LISTS):
                 await self._models.list()
         troubles = self._models.troubles()
-        names = (builtin.NAME, *(one.name for one in self._upstreams), *troubles)
+        names = (builtin_model.NAME, *(one.name for one in self._upstreams), *troubles)
         models: dict[str, list[str]] = {name: [] for name in names}
         for info in self._models.known():
             models.setdefault(info.owned_by, []).append(info.id)

@@ -1,6 +1,6 @@
 """OpenAI's client, with the founding documents' calls and `local()`: the whole gateway inside the program."""
 
-from belljar.providers.access import sdk
+from belljar.providers.vendor_settings import sdk
 
 sdk("openai")  # says which extra to install where it is missing
 

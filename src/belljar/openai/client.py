@@ -19,7 +19,7 @@ from belljar.vendors.deltas import Model
 if TYPE_CHECKING:
     from functools import cached_property
 
-    from belljar.openai.asking import AsyncResponses, Responses
+    from belljar.openai.signatures import AsyncResponses, Responses
 
 Upstreams: TypeAlias = Sequence[str] | Mapping[str, Mapping[str, object]]
 
@@ -49,7 +49,7 @@ class OpenAI(openai.OpenAI):
         stands in for the built-in model `belljar`, such as a `ScriptedModel` in tests. The other settings are those
         of `belljar serve`, from its file and environment too.
         """
-        from belljar.openai.inside import Inside  # all of the gateway, which other clients do not need
+        from belljar.openai.embedded_gateway import Inside  # all of the gateway, which other clients do not need
 
         transport = InsideTransport(Inside({**settings, "upstreams": upstreams}, state_dir=state_dir, model=model))
         return cls(http_client=DefaultHttpxClient(transport=transport), **_NOWHERE)
@@ -105,7 +105,7 @@ class AsyncOpenAI(openai.AsyncOpenAI):
         **settings: object,
     ) -> Self:
         """As `OpenAI.local`. It waits until the gateway is there, which takes a moment; use the client on any loop."""
-        from belljar.openai.inside import Inside
+        from belljar.openai.embedded_gateway import Inside
 
         transport = AsyncInsideTransport(Inside({**settings, "upstreams": upstreams}, state_dir=state_dir, model=model))
         made = cls(http_client=DefaultAsyncHttpxClient(transport=transport), **_NOWHERE)

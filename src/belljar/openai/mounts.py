@@ -14,7 +14,7 @@ import openai
 
 from belljar.adapters.openai.archives import Tree
 from belljar.adapters.openai.container import NAME
-from belljar.adapters.openai.materialise import asked, filled
+from belljar.adapters.openai.host_mounts import asked, filled
 from belljar.errors import WorkspaceError
 from belljar.filesystem import HostFilesystem, copy_mounts
 from belljar.tools import AutoContainerConfig

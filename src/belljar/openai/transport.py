@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from openai import APIConnectionError, DefaultHttpxClient
 
-from belljar.openai.exchange import Broken, Exchange, Message
+from belljar.openai.asgi_exchange import Broken, Exchange, Message
 
 if TYPE_CHECKING:
     import httpx2 as httpx
 
-    from belljar.openai.inside import Inside
+    from belljar.openai.embedded_gateway import Inside
 else:  # the SDK's own: its third version has another than its second
     httpx = import_module(DefaultHttpxClient.__mro__[1].__module__.partition(".")[0])
 

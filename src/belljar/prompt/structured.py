@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias
 from belljar.errors import OutputParseError, ToolValidationError
 from belljar.prompt.prompt import RenderedPrompt
 from belljar.prompt.template import OutputT
-from belljar.providers.defaults import with_defaults
+from belljar.providers.null_defaults import with_defaults
 from belljar.tools import parse, schema
 
 _FENCED = re.compile(r"```json[ \t]*\n(.*?)```", re.S | re.I)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, get_args, get_origin
 
 from belljar.errors import PromptValidationError
 from belljar.prompt.section import KEY, Section
-from belljar.tools.choices import ToolChoice, choice_of
-from belljar.tools.forms import form_of
+from belljar.tools.annotations import form_of
 from belljar.tools.specialised import Specialised
+from belljar.tools.tool_choice import ToolChoice, choice_of
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar

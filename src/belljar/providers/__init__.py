@@ -4,13 +4,13 @@ from belljar.providers.anthropic_client import AnthropicClient, AnthropicError
 from belljar.providers.base import BaseClient
 from belljar.providers.belljar_client import BelljarClient, GatewayError
 from belljar.providers.chat_client import LMStudioClient, LMStudioError, OllamaClient, VLLMClient
+from belljar.providers.code_execution import CodeExecution, OutputFile
 from belljar.providers.context_manager import ContextManager, ContextStats, SimpleTokenCounter, TokenCounter
-from belljar.providers.executions import CodeExecution, OutputFile
 from belljar.providers.factory import create_client, get_provider_name
 from belljar.providers.failures import ClientError
 from belljar.providers.gemini_client import GeminiClient, GeminiError, VertexClient
 from belljar.providers.openai_client import OpenAIClient, OpenAIError, handle_openai_error
-from belljar.providers.replies import AssistantResponse
+from belljar.providers.types import AssistantResponse
 from belljar.providers.uploads import FileReference, Uploads
 from belljar.providers.xai_client import XAIClient, XAIError
 

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any, cast
 from belljar.config import ApiSettings
 from belljar.errors import ProviderError
 from belljar.models import Effort
-from belljar.providers import access, anthropic_reading
+from belljar.providers import anthropic_reading, vendor_settings
 from belljar.providers.base import BaseClient
+from belljar.providers.code_execution import Description, OutputFile
 from belljar.providers.context_manager import Message
-from belljar.providers.executions import Description, OutputFile
-from belljar.providers.failures import ClientError, broken, code_of, friendly, friendly_items
-from belljar.providers.replies import Answer, OnText, Turn
+from belljar.providers.failures import ClientError, broken, code_of, translate_errors, translate_stream_errors
 from belljar.providers.tool_converters import (
     Body,
     Tool,
@@ -24,6 +23,7 @@ from belljar.providers.tool_converters import (
     build_anthropic_tool_results,
     convert_tools_for_anthropic,
 )
+from belljar.providers.types import Answer, OnText, Turn
 from belljar.providers.uploads import FileReference, Uploads, type_of
 from belljar.vendors.anthropic import errors as anthropic_errors
 from belljar.vendors.anthropic.models import family
@@ -161,16 +161,16 @@ class AnthropicClient(BaseClient):
 
     def _message(self, body: Body, on_text: OnText | None) -> Body:
         if on_text is None and body["max_tokens"] <= LONGEST_WHOLE:
-            with friendly(handle_anthropic_error):
+            with translate_errors(handle_anthropic_error):
                 message: anthropic.types.Message = self.client.messages.create(**cast(Any, body))
             return message.to_dict(mode="json", warnings=False)
-        with friendly(handle_anthropic_error):
+        with translate_errors(handle_anthropic_error):
             stream = self.client.messages.stream(**cast(Any, body)).__enter__()
         try:
-            for text in friendly_items(stream.text_stream, handle_anthropic_error):
+            for text in translate_stream_errors(stream.text_stream, handle_anthropic_error):
                 if on_text is not None:
                     on_text(text)
-            with friendly(handle_anthropic_error):
+            with translate_errors(handle_anthropic_error):
                 return stream.get_final_message().to_dict(mode="json", warnings=False)
         finally:
             stream.close()
@@ -180,17 +180,17 @@ class AnthropicClient(BaseClient):
     def _upload(self, path: Path) -> FileReference:
         if self._uploads is not None:
             return self._uploads.upload(path)
-        with friendly(handle_anthropic_error):
+        with translate_errors(handle_anthropic_error):
             file = self.client.files.upload(file=path)
         return FileReference(id=file.id, filename=file.filename, mime_type=file.mime_type)
 
     def _output_file(self, file_id: str) -> OutputFile:
         def read() -> bytes:
-            with friendly(handle_anthropic_error):
+            with translate_errors(handle_anthropic_error):
                 return self.client.files.download(file_id).read()
 
         def describe() -> Description:
-            with friendly(handle_anthropic_error):
+            with translate_errors(handle_anthropic_error):
                 found = self.client.files.retrieve_metadata(file_id)
             return Description(found.filename, found.size_bytes, found.mime_type)
 
@@ -198,11 +198,11 @@ class AnthropicClient(BaseClient):
 
 
 def _sdk(settings: ApiSettings, api_key: str | None, base_url: str | None) -> anthropic.Anthropic:
-    key = api_key or access.key_for("anthropic", settings)
+    key = api_key or vendor_settings.key_for("anthropic", settings)
     if key is None:
         raise AnthropicError.of("AUTH_ERROR", "no key is set")
-    address = access.unversioned(base_url or access.address_for("anthropic", settings))
-    made: anthropic.Anthropic = access.sdk("anthropic").Anthropic(api_key=key, base_url=address)
+    address = vendor_settings.unversioned(base_url or vendor_settings.address_for("anthropic", settings))
+    made: anthropic.Anthropic = vendor_settings.sdk("anthropic").Anthropic(api_key=key, base_url=address)
     return made
 
 

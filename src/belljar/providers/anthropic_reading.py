@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 
-from belljar.providers.executions import CodeExecution, OutputFile
-from belljar.providers.replies import FINISHES, Answer, FinishReason
+from belljar.providers.code_execution import CodeExecution, OutputFile
 from belljar.providers.tool_converters import Tool, tool_call
+from belljar.providers.types import FINISHES, Answer, FinishReason
 from belljar.vendors.anthropic.stream import REASONS, read_usage
 from belljar.wire.responses import Usage
 

@@ -13,12 +13,12 @@ from typing import Any, ClassVar, Literal, Self, TypeAlias, TypeVar
 from belljar.config import ApiSettings
 from belljar.errors import ContextTooLong, Declined, InvalidRequest, ProviderError
 from belljar.models import EFFORTS, Effort, ending, is_gpt5_model, nearest_effort
-from belljar.providers.access import model_for
+from belljar.providers.code_execution import told_apart
 from belljar.providers.context_manager import BUDGET, ContextManager, Message, text_of
-from belljar.providers.executions import told_apart
-from belljar.providers.replies import Answer, AssistantResponse, OnText, Turn
 from belljar.providers.tool_converters import Tool, ToolCall, ToolObject, ToolResult, as_text, described_tools
+from belljar.providers.types import Answer, AssistantResponse, OnText, Turn
 from belljar.providers.uploads import FileReference, readable
+from belljar.providers.vendor_settings import model_for
 
 __all__ = ["AssistantResponse", "BaseClient"]
 

@@ -15,8 +15,7 @@ from belljar.errors import InvalidRequest
 from belljar.providers import openai_errors
 from belljar.providers.base import BaseClient
 from belljar.providers.context_manager import Message
-from belljar.providers.failures import ClientError, friendly, friendly_items
-from belljar.providers.replies import FINISHES, Answer, FinishReason, Turn
+from belljar.providers.failures import ClientError, translate_errors, translate_stream_errors
 from belljar.providers.responses_client import openai_sdk
 from belljar.providers.tool_converters import (
     Tool,
@@ -25,10 +24,21 @@ from belljar.providers.tool_converters import (
     convert_tools_for_openai,
     tool_call,
 )
+from belljar.providers.types import FINISHES, Answer, FinishReason, Turn
 from belljar.providers.uploads import FileReference
 from belljar.vendors import servers
 from belljar.vendors.chat import dialect as chat
-from belljar.vendors.deltas import CallBegun, CallEnd, Delta, Finish, ModelRequest, Refused, Spent, Text, ThoughtEnd
+from belljar.vendors.deltas import (
+    CallBegun,
+    CallEnd,
+    Delta,
+    Finish,
+    ModelRequest,
+    Refused,
+    Text,
+    ThoughtEnd,
+    UsageDelta,
+)
 from belljar.wire import items
 from belljar.wire.items import InputItem
 from belljar.wire.responses import Reasoner
@@ -73,7 +83,7 @@ class ChatClient(BaseClient):
     def get_model(self) -> str:
         """Where none was named, the first that the server has."""
         if not self._model:
-            with friendly(self._failure):
+            with translate_errors(self._failure):
                 listed = self.client.models.list().data
             if not listed:
                 raise self.error.of("INVALID_MODEL", "it has no model loaded")
@@ -114,15 +124,15 @@ class ChatClient(BaseClient):
     def _streamed(self, request: ModelRequest, body: dict[str, Any]) -> Generator[Delta, None, None]:
         """The SDK asks; the dialect reads, since what local servers send fits the SDK's types only nearly."""
         decoder = chat.decoder(request, self._quirks, self.error.vendor)
-        with friendly(self._failure):
+        with translate_errors(self._failure):
             asked = self.client.chat.completions.with_streaming_response.create(**cast(Any, body))
             response = asked.__enter__()
         try:
-            for data in friendly_items(response.iter_bytes(), self._failure):
-                with friendly(self._failure):
+            for data in translate_stream_errors(response.iter_bytes(), self._failure):
+                with translate_errors(self._failure):
                     deltas = decoder.feed(data)
                 yield from deltas
-            with friendly(self._failure):
+            with translate_errors(self._failure):
                 deltas = decoder.close()
             yield from deltas
         finally:
@@ -184,6 +194,6 @@ def _answer(deltas: Iterable[Delta], tools: Sequence[Tool]) -> Answer:
                 calls.append(tool_call(*names[delta.index], delta.arguments, tools))
             case Finish():
                 finish = FINISHES[delta.reason]
-            case Spent():
+            case UsageDelta():
                 usage = delta.usage
     return Answer(text="".join(text), tool_calls=calls, finish=finish, usage=usage, native=tuple(thoughts))

@@ -7,9 +7,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
 
 from belljar.config import ApiSettings
-from belljar.providers.access import provider_named
 from belljar.providers.base import BaseClient
 from belljar.providers.tool_converters import Tool, ToolObject
+from belljar.providers.vendor_settings import provider_named
 
 if TYPE_CHECKING:
     from belljar.providers.anthropic_client import AnthropicClient

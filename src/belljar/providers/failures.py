@@ -153,7 +153,7 @@ Handle = Callable[[BaseException], ClientError]
 
 
 @contextmanager
-def friendly(handle: Handle) -> Iterator[None]:
+def translate_errors(handle: Handle) -> Iterator[None]:
     """Around a call of an SDK: what it raises becomes a `ClientError`."""
     try:
         yield
@@ -163,7 +163,7 @@ def friendly(handle: Handle) -> Iterator[None]:
         raise handle(error) from error
 
 
-def friendly_items(items: Iterable[_T], handle: Handle) -> Iterator[_T]:
+def translate_stream_errors(items: Iterable[_T], handle: Handle) -> Iterator[_T]:
     """The items of an SDK's stream. Only taking the next is guarded: what the caller does with it is his own."""
     iterator = iter(items)
     while True:

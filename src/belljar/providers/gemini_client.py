@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, ClassVar
 
 from belljar.config import ApiSettings
 from belljar.errors import InvalidRequest, ProviderError
-from belljar.providers import access, gemini_reading
+from belljar.providers import gemini_reading, vendor_settings
 from belljar.providers.base import BaseClient
 from belljar.providers.context_manager import Message
-from belljar.providers.failures import ClientError, broken, code_of, friendly, friendly_items
-from belljar.providers.replies import Answer, Turn
+from belljar.providers.failures import ClientError, broken, code_of, translate_errors, translate_stream_errors
 from belljar.providers.tool_converters import Body, Tool, ToolObject, as_text, convert_tools_for_gemini
+from belljar.providers.types import Answer, Turn
 from belljar.providers.uploads import FileReference, Uploads, type_of
 from belljar.vendors.gemini import errors as gemini_errors
 from belljar.vendors.gemini.models import family
@@ -80,13 +80,13 @@ class GeminiClient(BaseClient):
         self._uploads = uploads
 
     def _sdk(self, settings: ApiSettings, api_key: str | None, base_url: str | None) -> genai.Client:
-        module = access.sdk("gemini")
-        address = access.unversioned(base_url or access.address_for(self.provider, settings))
+        module = vendor_settings.sdk("gemini")
+        address = vendor_settings.unversioned(base_url or vendor_settings.address_for(self.provider, settings))
         options: Body = {"http_options": {"base_url": address}} if address else {}
-        key = api_key or access.key_for(self.provider, settings)
-        if key is None and access.VENDORS[self.provider].needs_key:
+        key = api_key or vendor_settings.key_for(self.provider, settings)
+        if key is None and vendor_settings.VENDORS[self.provider].needs_key:
             raise GeminiError.of("AUTH_ERROR", "no key is set")
-        with friendly(handle_gemini_error):
+        with translate_errors(handle_gemini_error):
             made: genai.Client = module.Client(vertexai=self.vertex, api_key=key, **options)
         return made
 
@@ -120,13 +120,13 @@ class GeminiClient(BaseClient):
 
     def _answers(self, request: Body, *, streaming: bool) -> Generator[types.GenerateContentResponse, None, None]:
         if not streaming:
-            with friendly(handle_gemini_error):
+            with translate_errors(handle_gemini_error):
                 answer = self.client.models.generate_content(**request)
             yield answer
             return
-        with friendly(handle_gemini_error):
+        with translate_errors(handle_gemini_error):
             stream = self.client.models.generate_content_stream(**request)
-        yield from friendly_items(stream, handle_gemini_error)
+        yield from translate_stream_errors(stream, handle_gemini_error)
 
     def _config(self, turn: Turn) -> Body:
         kind = family(self.get_model())
@@ -153,7 +153,7 @@ class GeminiClient(BaseClient):
         if self._uploads is not None:
             return self._uploads.upload(path)
         kind = type_of(path.name)
-        with friendly(handle_gemini_error):
+        with translate_errors(handle_gemini_error):
             file = self.client.files.upload(file=path, config={"mime_type": kind, "display_name": path.name})
             for _ in range(_POLLS):
                 if file.state is None or file.state.value != "PROCESSING":

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from belljar.providers.executions import CodeExecution, Outcome, OutputFile
-from belljar.providers.replies import FINISHES, Answer, FinishReason
+from belljar.providers.code_execution import CodeExecution, Outcome, OutputFile
 from belljar.providers.tool_converters import Tool, tool_call
+from belljar.providers.types import FINISHES, Answer, FinishReason
 from belljar.vendors.gemini.stream import REASONS, read_usage
 from belljar.wire import ids
 from belljar.wire.responses import Usage

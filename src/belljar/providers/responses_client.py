@@ -10,14 +10,14 @@ import msgspec
 
 from belljar.config import ApiSettings
 from belljar.errors import Garbled
-from belljar.providers import access, openai_errors, responses_reading, responses_writing
+from belljar.providers import openai_errors, responses_reading, responses_writing, vendor_settings
 from belljar.providers.base import BaseClient
+from belljar.providers.code_execution import Description, OutputFile
 from belljar.providers.context_manager import Message
-from belljar.providers.executions import Description, OutputFile
-from belljar.providers.failures import ClientError, friendly, friendly_items
-from belljar.providers.replies import Answer, OnText, Turn
+from belljar.providers.failures import ClientError, translate_errors, translate_stream_errors
 from belljar.providers.responses_reading import Made
 from belljar.providers.tool_converters import Body, Tool, ToolObject, convert_tools_for_openai
+from belljar.providers.types import Answer, OnText, Turn
 from belljar.providers.uploads import FileReference, Uploads, type_of
 from belljar.vendors import errors
 from belljar.vendors.deltas import Decoder
@@ -81,9 +81,9 @@ class ResponsesClient(BaseClient):
         if turn.on_text is not None:
             answered = self._streamed(body, turn.on_text)
         else:
-            with friendly(self._failure):
+            with translate_errors(self._failure):
                 answered = self.client.responses.with_raw_response.create(**cast(Any, body)).content
-        with friendly(self._failure):
+        with translate_errors(self._failure):
             return responses_reading.read(answered, self._decoder(), turn.tools, self._output_file)
 
     def _body(self, turn: Turn) -> Body:
@@ -120,10 +120,10 @@ class ResponsesClient(BaseClient):
 
     def _streamed(self, body: Body, on_text: OnText) -> bytes:
         """The whole response, which the stream ends with."""
-        with friendly(self._failure):
+        with translate_errors(self._failure):
             stream = self.client.responses.create(stream=True, **cast(Any, body))
         with stream:
-            for event in friendly_items(stream, self._failure):
+            for event in translate_stream_errors(stream, self._failure):
                 if event.type in ("response.output_text.delta", "response.refusal.delta"):
                     on_text(event.delta)
                 elif event.type in _ENDS:
@@ -143,7 +143,7 @@ class ResponsesClient(BaseClient):
     def _upload(self, path: Path) -> FileReference:
         if self._uploads is not None:
             return self._uploads.upload(path)
-        with friendly(self._failure):
+        with translate_errors(self._failure):
             file = self.client.files.create(file=path, purpose=cast(Any, self.purpose))
         return FileReference(id=file.id, filename=path.name, mime_type=type_of(path.name))
 
@@ -151,11 +151,11 @@ class ResponsesClient(BaseClient):
         files = self.client.containers.files
 
         def read() -> bytes:
-            with friendly(self._failure):
+            with translate_errors(self._failure):
                 return files.content.retrieve(made.file_id, container_id=made.container_id).read()
 
         def describe() -> Description:
-            with friendly(self._failure):
+            with translate_errors(self._failure):
                 found = files.retrieve(made.file_id, container_id=made.container_id)
             size = cast(int | None, found.bytes)  # null on the wire for files that the model made, whatever the type
             return Description(found.path, size)
@@ -174,11 +174,11 @@ def openai_sdk(
     provider: str, error: type[ClientError], settings: ApiSettings, api_key: str | None, base_url: str | None
 ) -> openai.OpenAI:
     """The SDK's client for this provider."""
-    key = api_key or access.key_for(provider, settings)
-    if key is None and access.VENDORS[provider].needs_key:
+    key = api_key or vendor_settings.key_for(provider, settings)
+    if key is None and vendor_settings.VENDORS[provider].needs_key:
         raise error.of("AUTH_ERROR", "no key is set")
-    module = access.sdk(provider)
+    module = vendor_settings.sdk(provider)
     made: openai.OpenAI = module.OpenAI(
-        api_key=key or "none", base_url=base_url or access.address_for(provider, settings)
+        api_key=key or "none", base_url=base_url or vendor_settings.address_for(provider, settings)
     )
     return made

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from belljar.providers.executions import CodeExecution, Outcome, OutputFile
-from belljar.providers.replies import FINISHES, Answer, FinishReason
+from belljar.providers.code_execution import CodeExecution, Outcome, OutputFile
 from belljar.providers.tool_converters import Tool, tool_call
-from belljar.vendors.deltas import CallBegun, CallEnd, Cited, Decoder, Finish, HostedEnd, Refused, Spent, Text
+from belljar.providers.types import FINISHES, Answer, FinishReason
+from belljar.vendors.deltas import CallBegun, CallEnd, Cited, Decoder, Finish, HostedEnd, Refused, Text, UsageDelta
 from belljar.wire.items import CodeInterpreterCall, ContainerFileCitation, Image, Logs
 
 _OUTCOMES: Mapping[str, Outcome] = {"ok": "OUTCOME_OK", "timed_out": "OUTCOME_DEADLINE_EXCEEDED"}
@@ -74,7 +74,7 @@ def read(body: bytes, decoder: Decoder, tools: Sequence[Tool], file_of: FileOf) 
                 ran.append(_Ran(delta.item, ends.get(delta.item.id, {}), tuple(map(file, made))))
             case Cited(ContainerFileCitation() as citation):
                 cited[citation.file_id] = citation
-            case Spent():
+            case UsageDelta():
                 usage = delta.usage
             case Finish():
                 finish = FINISHES[delta.reason]

@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterable, Iterator
 
 from belljar.providers.context_manager import Message
-from belljar.providers.replies import Turn
 from belljar.providers.tool_converters import Body, build_openai_tool_results
+from belljar.providers.types import Turn
 from belljar.providers.uploads import FileReference
 
 OUTPUTS = "code_interpreter_call.outputs"

@@ -9,7 +9,7 @@ from copy import deepcopy
 from typing import Any, NotRequired, Protocol, TypeAlias, TypedDict
 
 from belljar.errors import InvalidRequest
-from belljar.providers.defaults import with_defaults
+from belljar.providers.null_defaults import with_defaults
 from belljar.providers.strict import Loose, Schema
 from belljar.providers.strict import strict as strict_schema
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from belljar.models import nearest_effort
-from belljar.providers.executions import Description, OutputFile
-from belljar.providers.failures import ClientError, friendly
-from belljar.providers.replies import Answer, Turn
+from belljar.providers.code_execution import Description, OutputFile
+from belljar.providers.failures import ClientError, translate_errors
 from belljar.providers.responses_client import ResponsesClient
 from belljar.providers.responses_reading import Made
 from belljar.providers.tool_converters import Body
+from belljar.providers.types import Answer, Turn
 from belljar.vendors.deltas import Decoder
 from belljar.vendors.xai.stream import XaiDecoder
 
@@ -54,11 +54,11 @@ class XAIClient(ResponsesClient):
         """By the Files API: there are no containers."""
 
         def read() -> bytes:
-            with friendly(self._failure):
+            with translate_errors(self._failure):
                 return self.client.files.content(made.file_id).read()
 
         def describe() -> Description:
-            with friendly(self._failure):
+            with translate_errors(self._failure):
                 found = self.client.files.retrieve(made.file_id)
             return Description(found.filename, found.bytes)
 

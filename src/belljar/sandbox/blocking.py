@@ -9,11 +9,11 @@ from types import TracebackType
 from typing import Self, Unpack
 
 from belljar.errors import Lost
-from belljar.sandbox.asking import Asked, make_cell, make_spec
 from belljar.sandbox.base import BlockingBox, BlockingFiles, BlockingSource, Limits
 from belljar.sandbox.default import chosen_source
 from belljar.sandbox.outputs import Exit, Output, Run, fold
 from belljar.sandbox.remedies import Reader, addressed
+from belljar.sandbox.validation import Asked, make_cell, make_spec
 
 
 class Sandbox:

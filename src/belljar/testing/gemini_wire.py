@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from belljar.testing.pieces import chunks
+from belljar.testing.chunks import chunks
 from belljar.testing.scripted import Call
 
 

@@ -9,8 +9,8 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from belljar.testing.pieces import chunks, words
-from belljar.vendors.deltas import CallBegun, CallEnd, CallPiece, Delta, Finish, ModelRequest, Spent, Text
+from belljar.testing.chunks import chunks, words
+from belljar.vendors.deltas import CallBegun, CallEnd, CallPiece, Delta, Finish, ModelRequest, Text, UsageDelta
 from belljar.wire.responses import Usage
 
 
@@ -80,4 +80,4 @@ def _ending(said: Sequence[Delta]) -> list[Delta]:
     called = any(isinstance(delta, CallBegun) for delta in said)
     written = sum(isinstance(delta, Text | CallPiece) for delta in said)
     usage = Usage(input_tokens=1, output_tokens=written, total_tokens=1 + written)
-    return [Finish("calls" if called else "stop"), Spent(usage)]
+    return [Finish("calls" if called else "stop"), UsageDelta(usage)]

@@ -14,9 +14,9 @@ from typing import Any, Final, Self, TypeAlias, cast
 import httptools
 from msgspec import Struct, field
 
-from belljar.testing import kinds
+from belljar.testing import server_kinds
+from belljar.testing.chunks import words
 from belljar.testing.gemini_wire import GeminiWire
-from belljar.testing.pieces import words
 from belljar.testing.rules import RULES, refusal
 from belljar.testing.scripted import Call
 from belljar.testing.wires import ChatWire, MessagesWire, ResponsesWire, Wire
@@ -117,7 +117,7 @@ class LoopbackUpstream:
         """What GET /models lists; with None there is no such list."""
         self.loading = False
         """Whether it answers everything with the 503 of a llama.cpp that still reads its model."""
-        self._kind = kinds.KINDS[kind]
+        self._kind = server_kinds.KINDS[kind]
         self._port = port
         self.base_url = ""
         self.requests: list[Received] = []
@@ -155,14 +155,14 @@ class LoopbackUpstream:
     def _next(self, received: Received) -> Reply:
         self.requests.append(received)
         if self.loading:
-            return Reply(status=503, body=kinds.LOADING)
+            return Reply(status=503, body=server_kinds.LOADING)
         if received.method == "GET":
             if received.path in self._kind.pages:
                 return Reply(body=self._kind.pages[received.path])
             if received.asks("models") and not received.path.startswith("/api/") and self.models is not None:
                 if "pageSize" in received.path:
                     return _googles_list(self.models)
-                return Reply(body=kinds.listing(self._kind, self.models))
+                return Reply(body=server_kinds.listing(self._kind, self.models))
             return next((_file(id, *self.files[id], received) for id in self.files if id in received.path), _MISSING)
         if received.asks("files"):
             return self._given(received)

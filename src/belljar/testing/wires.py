@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, Protocol
 
-from belljar.testing.pieces import chunks
+from belljar.testing.chunks import chunks
 from belljar.testing.scripted import Call
 
 

@@ -1,7 +1,6 @@
 """Typed tools: what a model may call, what it is called with, and what it gives."""
 
 from belljar.filesystem import HostFilesystem, HostMount, HostMountPreview, InMemoryFilesystem, VfsPath
-from belljar.tools.choices import ToolChoice
 from belljar.tools.code_interpreter import CodeInterpreterOutput, FileCitation, OpenAICodeInterpreterTool
 from belljar.tools.containers import AutoContainerConfig, ExistingContainerRef
 from belljar.tools.context import ToolContext
@@ -12,6 +11,7 @@ from belljar.tools.result import ToolResult
 from belljar.tools.schema import schema
 from belljar.tools.serde import dump, parse
 from belljar.tools.tool import Tool, ToolExample, ToolHandler
+from belljar.tools.tool_choice import ToolChoice
 
 __all__ = [
     "AutoContainerConfig",

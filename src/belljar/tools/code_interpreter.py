@@ -7,8 +7,8 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, cast, get_origin
 
+from belljar.tools.annotations import NoneType
 from belljar.tools.containers import Container, container_of
-from belljar.tools.forms import NoneType
 from belljar.tools.provider import ProviderTool, annotated_result
 from belljar.tools.result import ToolResult
 from belljar.tools.serde import dump

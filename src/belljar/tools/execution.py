@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from belljar.errors import BudgetExceededError, DeadlineExceededError, PromptValidationError, ToolValidationError
 from belljar.runtime import TokenUsage, ToolInvoked, transaction
-from belljar.tools.awaiting import finished
+from belljar.tools.async_handlers import finished
 from belljar.tools.context import ToolContext
 from belljar.tools.provider import ProviderTool
 from belljar.tools.result import ToolResult

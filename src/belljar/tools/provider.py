@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeAlias, TypeVar, cast, get_args, get_origin
 
-from belljar.tools.awaiting import finished
+from belljar.tools.annotations import NoneType
+from belljar.tools.async_handlers import finished
 from belljar.tools.context import ToolContext
-from belljar.tools.forms import NoneType
 from belljar.tools.handlers import hints_of
 from belljar.tools.result import ToolResult
 from belljar.tools.serde import dump, parse

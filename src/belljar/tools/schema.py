@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import MISSING
 from typing import Any, Literal, TypeAlias, assert_never
 
-from belljar.tools.forms import (
+from belljar.tools.annotations import (
     LEAVES,
     Anything,
     Choice,

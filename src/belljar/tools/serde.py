@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeVar, assert_never, overload
 import msgspec
 
 from belljar.errors import ToolValidationError
-from belljar.tools.forms import (
+from belljar.tools.annotations import (
     LEAVES,
     Anything,
     Choice,

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, is_dataclass
 from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar, cast, get_args, get_origin
 
 from belljar.errors import PromptValidationError, ToolValidationError
+from belljar.tools.annotations import NoneType, form_of
 from belljar.tools.context import ToolContext
-from belljar.tools.forms import NoneType, form_of
 from belljar.tools.handlers import check_handler
 from belljar.tools.result import ToolResult
 from belljar.tools.schema import Schema, schema

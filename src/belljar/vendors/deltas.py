@@ -172,12 +172,12 @@ class PassThrough(Struct, frozen=True):
 
 
 class Finish(Struct, frozen=True):
-    """The model is done with this turn. Always the last but for `Spent`."""
+    """The model is done with this turn. Always the last but for `UsageDelta`."""
 
     reason: Literal["stop", "calls", "length", "filtered"]
 
 
-class Spent(Struct, frozen=True):
+class UsageDelta(Struct, frozen=True):
     """Tokens of this turn."""
 
     usage: Usage
@@ -206,7 +206,7 @@ Delta: TypeAlias = (
     | ContainerUsed
     | PassThrough
     | Finish
-    | Spent
+    | UsageDelta
     | Repaired
 )
 

@@ -15,19 +15,19 @@ OURS = "belljar"
 _OPENAI = "openai"
 
 
-def marked(vendor: str, sealed: str) -> str:
+def tag(vendor: str, sealed: str) -> str:
     """As we keep it."""
     return f"{vendor}:{sealed}"
 
 
-def unmarked(vendor: str, kept: object) -> str | None:
+def untag(vendor: str, kept: object) -> str | None:
     """As the vendor gave it; None if it is another's, or nothing."""
     if not isinstance(kept, str) or not kept.startswith(f"{vendor}:"):
         return None
     return kept.removeprefix(f"{vendor}:")
 
 
-def is_marked(kept: str) -> bool:
+def is_tagged(kept: str) -> bool:
     return ":" in kept
 
 
@@ -36,9 +36,9 @@ def keep(item: Reasoning) -> Reasoning:
     sealed = item.encrypted_content
     if not isinstance(sealed, str) or not isinstance(item.id, str):
         return item
-    if is_marked(sealed) and unmarked(OURS, sealed) is None:
+    if is_tagged(sealed) and untag(OURS, sealed) is None:
         return item
-    return structs.replace(item, encrypted_content=marked(_OPENAI, f"{item.id}:{sealed}"))
+    return structs.replace(item, encrypted_content=tag(_OPENAI, f"{item.id}:{sealed}"))
 
 
 def give_back(item: Reasoning) -> Reasoning | None:
@@ -46,7 +46,7 @@ def give_back(item: Reasoning) -> Reasoning | None:
     sealed = item.encrypted_content
     if not isinstance(sealed, str):
         return None
-    if not is_marked(sealed):
+    if not is_tagged(sealed):
         return item
-    id, _, content = (unmarked(_OPENAI, sealed) or "").partition(":")
+    id, _, content = (untag(_OPENAI, sealed) or "").partition(":")
     return structs.replace(item, id=id, encrypted_content=content) if content else None

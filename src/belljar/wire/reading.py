@@ -6,8 +6,8 @@ import msgspec
 from msgspec import UNSET, Struct, field, structs
 
 from belljar.errors import InvalidRequest
-from belljar.wire import codec, complaints, ids
-from belljar.wire.fitting import fit
+from belljar.wire import codec, error_messages, ids
+from belljar.wire.conversion import fit
 from belljar.wire.items import InputItem, Json
 from belljar.wire.reading_items import read_input, read_item, read_items, read_stored_items
 from belljar.wire.reading_tools import check_network, read_tool_choice, read_tools
@@ -114,7 +114,7 @@ def read_compact(data: dict[str, Json]) -> CompactRequest:
 
 def read_container(data: dict[str, Json]) -> CreateContainer:
     if data.get("skills"):
-        raise complaints.unsupported("skills", "Upload what the code needs as files instead.")
+        raise error_messages.unsupported("skills", "Upload what the code needs as files instead.")
     container = fit(_given(data, _CONTAINER | {"skills"}), CreateContainer, "")
     check_network(container.network_policy, "network_policy")
     return container
@@ -128,13 +128,13 @@ def _given(data: dict[str, Json], accepted: frozenset[str]) -> dict[str, Json]:
     """What the caller said: the SDKs write null for what they leave to us."""
     for key in data:
         if key not in accepted:
-            raise complaints.unknown(complaints.at("", key))
+            raise error_messages.unknown(error_messages.at("", key))
     return {key: value for key, value in data.items() if value is not None}
 
 
 def _read_request(given: dict[str, Json]) -> CreateResponse:
     if "prompt" in given:
-        raise complaints.unsupported(
+        raise error_messages.unsupported(
             "prompt", "It keeps no stored prompts: send the text as 'instructions' and 'input'."
         )
     options = fit(given, Options, "")
@@ -158,7 +158,7 @@ def _read_input(given: dict[str, Json], *instead: str) -> tuple[InputItem, ...]:
     items = read_input(given["input"], "input") if "input" in given else ()
     if not items and not any(name in given for name in instead):
         named = " or ".join(f"'{name}'" for name in instead)
-        raise complaints.missing("input", f"Send it, or go on from {named}.")
+        raise error_messages.missing("input", f"Send it, or go on from {named}.")
     return items
 
 
@@ -167,14 +167,14 @@ def _read_conversation(given: dict[str, Json]) -> str | None:
     id = named.id if isinstance(named, ConversationRef) else named
     if id is not None and not ids.is_like("conv", id):
         path = "conversation.id" if isinstance(named, ConversationRef) else "conversation"
-        raise complaints.not_an_id(path, id, "conv_")
+        raise error_messages.not_an_id(path, id, "conv_")
     return id
 
 
 def _check_together(given: dict[str, Json], options: Options) -> None:
     """Parameters that are right alone and wrong together."""
     if "conversation" in given and options.previous_response_id is not None:
-        raise complaints.both("previous_response_id", "conversation")
+        raise error_messages.both("previous_response_id", "conversation")
     if options.stream_options is not None and not options.stream:
         raise InvalidRequest(
             "The 'stream_options' parameter is only allowed when 'stream' is enabled.", param="stream_options"
@@ -192,12 +192,12 @@ def check_stream_options(options: StreamOptions | None) -> None:
     """Padding hides how long the pieces of an answer are: who relies on it must know that there is none."""
     if options is not None and options.include_obfuscation:
         path = "stream_options.include_obfuscation"
-        raise complaints.unsupported(path, "Leave it out or send false: streams have no padding here.")
+        raise error_messages.unsupported(path, "Leave it out or send false: streams have no padding here.")
 
 
 def _check_format(form: TextFormat, path: str) -> None:
     if form.type == "json_schema":
         if form.name is UNSET:
-            raise complaints.missing(f"{path}.name")
+            raise error_messages.missing(f"{path}.name")
         if form.schema is UNSET:
-            raise complaints.missing(f"{path}.schema")
+            raise error_messages.missing(f"{path}.schema")

@@ -8,9 +8,10 @@ import msgspec
 from msgspec import UNSET, Raw
 
 from belljar.errors import InvalidRequest
-from belljar.wire import complaints
-from belljar.wire.complaints import at
-from belljar.wire.fitting import fit
+from belljar.wire import error_messages
+from belljar.wire.conversion import fit
+from belljar.wire.error_messages import at
+from belljar.wire.images import check_picture
 from belljar.wire.items import (
     CodeInterpreterCall,
     Compaction,
@@ -31,7 +32,6 @@ from belljar.wire.items import (
     Part,
     Reasoning,
 )
-from belljar.wire.pictures import check_picture
 
 _LONGEST = 10_485_760
 _Known: TypeAlias = (
@@ -55,16 +55,16 @@ def read_input(value: Json, path: str) -> tuple[InputItem, ...]:
     """The `input` of a request: a list of items, or a text, which is one message of the user's."""
     if not isinstance(value, str):
         if not isinstance(value, list):
-            raise complaints.wrong_type(path, ["a string", "an array of objects"], value)
+            raise error_messages.wrong_type(path, ["a string", "an array of objects"], value)
         return read_items(value, path)
     if len(value) > _LONGEST:
-        raise complaints.too_long(path, "string", _LONGEST, len(value))
+        raise error_messages.too_long(path, "string", _LONGEST, len(value))
     return (Message(role="user", content=(InputText(text=value),)),)
 
 
 def read_items(value: Json, path: str) -> tuple[InputItem, ...]:
     if not isinstance(value, list):
-        raise complaints.wrong_type(path, ["an array of objects"], value)
+        raise error_messages.wrong_type(path, ["an array of objects"], value)
     items = tuple([read_item(one, f"{path}[{n}]") for n, one in enumerate(value)])
     for item in items[:-1]:
         if type(item) is CompactionTrigger:
@@ -79,16 +79,16 @@ def read_items(value: Json, path: str) -> tuple[InputItem, ...]:
 def read_item(value: Json, path: str) -> InputItem:
     """Keys that we do not know are let go: replayed items have those of their vendor and of later versions."""
     if not isinstance(value, dict):
-        raise complaints.wrong_type(path, ["an object"], value)
+        raise error_messages.wrong_type(path, ["an object"], value)
     kind = value.get("type")
     if kind is None:
         kind = _guessed(value, path)
     elif not isinstance(kind, str):
-        raise complaints.wrong_type(at(path, "type"), ["a string"], kind)
+        raise error_messages.wrong_type(at(path, "type"), ["a string"], kind)
     if kind in Known.OTHER:
         return OtherItem(value)
     if kind not in Known.ITEMS:
-        raise complaints.not_one_of(at(path, "type"), kind, sorted([*Known.ITEMS, *Known.OTHER]))
+        raise error_messages.not_one_of(at(path, "type"), kind, sorted([*Known.ITEMS, *Known.OTHER]))
     item = cast(InputItem, fit(value, Known.ITEMS[kind], path))
     if isinstance(item, Message):
         if not isinstance(item.content, str):
@@ -119,17 +119,17 @@ def _guessed(value: dict[str, Json], path: str) -> str:
         return "message"
     if value.keys() - {"type"} == {"id"}:
         return "item_reference"
-    raise complaints.missing(at(path, "type"))
+    raise error_messages.missing(at(path, "type"))
 
 
 def _check_sources(parts: tuple[Part, ...], path: str) -> None:
     for n, part in enumerate(parts):
         if isinstance(part, InputImage):
             if part.image_url is None and part.file_id is None:
-                raise complaints.missing(f"{path}[{n}].image_url", "An image needs 'image_url' or 'file_id'.")
+                raise error_messages.missing(f"{path}[{n}].image_url", "An image needs 'image_url' or 'file_id'.")
             if part.image_url is not None:
                 check_picture(part.image_url, f"{path}[{n}].image_url")
         elif isinstance(part, InputFile) and not any(
             source not in (UNSET, None) for source in (part.file_id, part.file_data, part.file_url)
         ):
-            raise complaints.missing(f"{path}[{n}].file_id", "A file needs 'file_id', 'file_data' or 'file_url'.")
+            raise error_messages.missing(f"{path}[{n}].file_id", "A file needs 'file_id', 'file_data' or 'file_url'.")

@@ -8,9 +8,9 @@ from typing import Literal, cast
 from msgspec import UNSET
 
 from belljar.errors import InvalidRequest
-from belljar.wire import complaints
-from belljar.wire.complaints import at
-from belljar.wire.fitting import fit
+from belljar.wire import error_messages
+from belljar.wire.conversion import fit
+from belljar.wire.error_messages import at
 from belljar.wire.items import Json, Value
 from belljar.wire.tools import (
     HOSTED,
@@ -38,7 +38,7 @@ _MODES: tuple[Literal["none", "auto", "required"], ...] = ("none", "auto", "requ
 
 def read_tools(value: Json, path: str) -> tuple[Tool, ...]:
     if not isinstance(value, list):
-        raise complaints.wrong_type(path, ["an array of objects"], value)
+        raise error_messages.wrong_type(path, ["an array of objects"], value)
     tools = tuple([_read_tool(one, f"{path}[{n}]") for n, one in enumerate(value)])
     seen: set[str] = set()
     for n, tool in enumerate(tools):
@@ -56,12 +56,12 @@ def read_tools(value: Json, path: str) -> tuple[Tool, ...]:
 def read_tool_choice(value: Json, tools: Sequence[Tool], path: str) -> ToolChoice:
     if isinstance(value, str):
         if value not in _MODES:
-            raise complaints.not_one_of(path, value, _MODES)
+            raise error_messages.not_one_of(path, value, _MODES)
         if value == "required" and not tools:
             raise InvalidRequest("Tool choice 'required' must be specified with 'tools' parameter.", param=path)
         return value
     if not isinstance(value, dict):
-        raise complaints.wrong_type(path, ["a string", "an object"], value)
+        raise error_messages.wrong_type(path, ["a string", "an object"], value)
     if value.get("type") != "allowed_tools":
         choice = fit(value, Choice, path)
         _check_choice(choice, tools, path)
@@ -76,23 +76,23 @@ def check_network(policy: NetworkPolicy | None, path: str) -> None:
     if policy is None or policy.type != "allowlist":
         return
     if policy.allowed_domains is UNSET:
-        raise complaints.missing(at(path, "allowed_domains"))
+        raise error_messages.missing(at(path, "allowed_domains"))
     if not policy.allowed_domains:
-        raise complaints.too_short(at(path, "allowed_domains"), "array", 1)
+        raise error_messages.too_short(at(path, "allowed_domains"), "array", 1)
 
 
 def _read_tool(value: Json, path: str) -> Tool:
     if not isinstance(value, dict):
-        raise complaints.wrong_type(path, ["an object"], value)
+        raise error_messages.wrong_type(path, ["an object"], value)
     kind = value.get("type")
     if kind is None:
-        raise complaints.missing(at(path, "type"))
+        raise error_messages.missing(at(path, "type"))
     if not isinstance(kind, str):
-        raise complaints.wrong_type(at(path, "type"), ["a string"], kind)
+        raise error_messages.wrong_type(at(path, "type"), ["a string"], kind)
     if kind in HOSTED:
         return HostedTool(value)
     if kind not in _OURS:
-        raise complaints.not_one_of(at(path, "type"), kind, _TOOLS)
+        raise error_messages.not_one_of(at(path, "type"), kind, _TOOLS)
     tool = cast(Tool, fit(value, _OURS[kind], path))
     if isinstance(tool, CodeInterpreterTool) and isinstance(tool.container, AutoContainer):
         check_network(tool.container.network_policy or None, f"{path}.container.network_policy")
@@ -101,13 +101,13 @@ def _read_tool(value: Json, path: str) -> Tool:
 
 def _check_choice(choice: Choice, tools: Sequence[Tool], path: str) -> None:
     if choice.type not in _CHOICES:
-        raise complaints.not_one_of(at(path, "type"), choice.type, _CHOICES)
+        raise error_messages.not_one_of(at(path, "type"), choice.type, _CHOICES)
     if choice.type in ("function", "custom") and choice.name is UNSET:
-        raise complaints.missing(at(path, "name"))
+        raise error_messages.missing(at(path, "name"))
     if choice.type == "mcp" and choice.server_label is UNSET:
-        raise complaints.missing(at(path, "server_label"))
+        raise error_messages.missing(at(path, "server_label"))
     if not any(_is(choice, tool) for tool in tools):
-        raise complaints.not_declared(path, choice.name or choice.type)
+        raise error_messages.not_declared(path, choice.name or choice.type)
 
 
 def _is(choice: Choice, tool: Tool) -> bool:

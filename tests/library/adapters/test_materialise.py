@@ -10,7 +10,7 @@ from openai import OpenAI
 from tests.helpers import servers
 from tests.helpers.openai import FlatContainers
 
-from belljar.adapters.openai.materialise import materialise
+from belljar.adapters.openai.host_mounts import materialise
 from belljar.errors import Declined, WorkspaceError, WorkspaceSecurityError
 from belljar.filesystem import HostMount
 from belljar.tools import AutoContainerConfig, OpenAICodeInterpreterTool

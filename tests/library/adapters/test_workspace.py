@@ -20,10 +20,10 @@ from tests.helpers.openai import FlatContainers
 from tests.helpers.servers import Server
 
 from belljar.adapters.claude_agent_sdk.workspace import ClaudeAgentWorkspaceSection
-from belljar.adapters.mounted import MountedSection, WorkspaceProgress
 from belljar.adapters.openai.config import ContainerConfig
 from belljar.adapters.openai.container_fs import ContainerFilesystem
 from belljar.adapters.openai.workspace import OpenAIContainerWorkspaceSection
+from belljar.adapters.workspace_section import MountedSection, WorkspaceProgress
 from belljar.errors import (
     ContainerExpiredError,
     WorkspaceBudgetExceededError,

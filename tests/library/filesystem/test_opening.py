@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from belljar.errors import WorkspaceSecurityError
-from belljar.filesystem.opening import Opener
+from belljar.filesystem.safe_open import Opener
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import openai
 import pytest
 
 from belljar.openai import AsyncOpenAI
-from belljar.openai.inside import Inside
+from belljar.openai.embedded_gateway import Inside
 from belljar.testing import LoopbackUpstream, ScriptedModel
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from belljar.openai.exchange import Broken, Exchange, Message
+from belljar.openai.asgi_exchange import Broken, Exchange, Message
 
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]

@@ -21,7 +21,7 @@ import pytest
 
 from belljar.errors import BadSettings
 from belljar.openai import OpenAI
-from belljar.openai.inside import Inside
+from belljar.openai.embedded_gateway import Inside
 from belljar.testing import LoopbackUpstream, ScriptedModel, call
 
 CODE: Any = [{"type": "code_interpreter", "container": {"type": "auto"}}]

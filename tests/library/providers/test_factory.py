@@ -17,8 +17,8 @@ from belljar.config import ApiSettings, Settings
 from belljar.errors import BadSettings, InvalidRequest
 from belljar.models import find
 from belljar.providers import BaseClient, OpenAIClient, create_client, get_provider_name
-from belljar.providers.access import VENDORS, address_for, key_for, model_for
 from belljar.providers.factory import _CLIENTS
+from belljar.providers.vendor_settings import VENDORS, address_for, key_for, model_for
 
 NAMES = [
     ("openai", "openai"),

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.library.providers.conftest import TOOLS
 
-from belljar.providers.defaults import with_defaults
+from belljar.providers.null_defaults import with_defaults
 from belljar.providers.tool_converters import (
     build_anthropic_tool_results,
     build_chat_completions_tool_results,

@@ -8,7 +8,7 @@ import pytest
 
 from belljar.errors import PromptValidationError
 from belljar.prompt import PromptTemplate
-from belljar.tools.choices import check_choice, choice_of, released
+from belljar.tools.tool_choice import check_choice, choice_of, released
 
 NAMED = {"type": "function", "name": "f"}
 

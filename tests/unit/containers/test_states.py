@@ -17,7 +17,7 @@ from belljar.gateway.containers.capacity import Capacity
 from belljar.gateway.containers.container import Container, Incoming, Services, State, Use
 from belljar.gateway.containers.policy import Policy
 from belljar.gateway.store.base import Blob, ContainerRecord, Records
-from belljar.gateway.store.opening import open_store
+from belljar.gateway.store.local_store import open_store
 from belljar.sandbox.base import Cell, Content, FileInfo, Sandbox, SandboxSource, Spec
 from belljar.sandbox.outputs import Exit, FileChanged, Output, Stdout
 
@@ -67,7 +67,7 @@ class Played:
     async def install(self, requirements: Sequence[str]) -> None: ...
 
 
-class Stage:
+class InputFiles:
     """A container, the sandboxes that it had, and the store beneath."""
 
     def __init__(
@@ -88,7 +88,7 @@ class Stage:
         return sorted(one.path for one in await self.records.all_container_files(self.container.id))
 
 
-Scenario = Callable[[Stage], Coroutine[None, None, None]]
+Scenario = Callable[[InputFiles], Coroutine[None, None, None]]
 
 
 @pytest.fixture
@@ -104,7 +104,7 @@ def play(tmp_path: Path) -> Callable[..., None]:
 
 
 @asynccontextmanager
-async def staged(directory: Path, isolation: Literal["per_container", "per_call"]) -> AsyncIterator[Stage]:
+async def staged(directory: Path, isolation: Literal["per_container", "per_call"]) -> AsyncIterator[InputFiles]:
     records, blobs = open_store(directory)
     made: list[Played] = []
 
@@ -137,7 +137,7 @@ async def staged(directory: Path, isolation: Literal["per_container", "per_call"
     await records.put_container(record)
     container = Container(record.id, ME, Services(records, blobs, capacity, policy, lambda: 1000.0))
     try:
-        yield Stage(records, container, made, blob)
+        yield InputFiles(records, container, made, blob)
     finally:
         await capacity.close()
         await records.close()
@@ -164,7 +164,7 @@ async def run(use: Use, code: str) -> None:
 
 
 def test_cold_use_makes_it_warm_with_every_file(play: Callable[..., None]) -> None:
-    async def scenario(stage: Stage) -> None:
+    async def scenario(stage: InputFiles) -> None:
         await stage.put("a", b"1")
         assert stage.state() is State.COLD
         async with stage.container.use():
@@ -177,7 +177,7 @@ def test_cold_use_makes_it_warm_with_every_file(play: Callable[..., None]) -> No
 
 
 def test_cold_if_its_files_cannot_be_put_in_place(play: Callable[..., None]) -> None:
-    async def scenario(stage: Stage) -> None:
+    async def scenario(stage: InputFiles) -> None:
         await stage.put("a", b"1")
         [file] = await stage.records.all_container_files("cntr_1")
         await stage.records.put_container_files("cntr_1", [structs.replace(file, blob="0" * 64)])
@@ -190,7 +190,7 @@ def test_cold_if_its_files_cannot_be_put_in_place(play: Callable[..., None]) -> 
 
 
 def test_warm_files_go_into_both_and_are_undone_in_both(play: Callable[..., None]) -> None:
-    async def scenario(stage: Stage) -> None:
+    async def scenario(stage: InputFiles) -> None:
         async with stage.container.use():
             await stage.put("a", b"1")
             stage.made[0].refuses = "b"
@@ -206,7 +206,7 @@ def test_warm_files_go_into_both_and_are_undone_in_both(play: Callable[..., None
 
 
 def test_running_until_what_it_changed_is_taken(play: Callable[..., None]) -> None:
-    async def scenario(stage: Stage) -> None:
+    async def scenario(stage: InputFiles) -> None:
         async with stage.container.use() as use:
             outputs = use.run(Cell("write"))
             await anext(outputs)
@@ -221,7 +221,7 @@ def test_running_until_what_it_changed_is_taken(play: Callable[..., None]) -> No
 
 
 def test_running_and_left_is_stopped_compared_and_taken(play: Callable[..., None]) -> None:
-    async def scenario(stage: Stage) -> None:
+    async def scenario(stage: InputFiles) -> None:
         async with stage.container.use() as use:
             await anext(use.run(Cell("secretly")))
         assert stage.state() is State.WARM
@@ -231,7 +231,7 @@ def test_running_and_left_is_stopped_compared_and_taken(play: Callable[..., None
 
 
 def test_lost_is_cold_and_the_next_caller_is_told(play: Callable[..., None]) -> None:
-    async def scenario(stage: Stage) -> None:
+    async def scenario(stage: InputFiles) -> None:
         async with stage.container.use() as use:
             assert not use.healed
             await run(use, "ok")
@@ -250,7 +250,7 @@ def test_lost_is_cold_and_the_next_caller_is_told(play: Callable[..., None]) -> 
 
 
 def test_an_end_takes_what_no_cell_told_of(play: Callable[..., None]) -> None:
-    async def scenario(stage: Stage) -> None:
+    async def scenario(stage: InputFiles) -> None:
         async with stage.container.use() as use:
             await run(use, "ok")
         stage.made[0].kept["late"] = b"by a thread"
@@ -262,7 +262,7 @@ def test_an_end_takes_what_no_cell_told_of(play: Callable[..., None]) -> None:
 
 
 def test_deleted_ends_everything_and_whoever_waits_is_told(play: Callable[..., None]) -> None:
-    async def scenario(stage: Stage) -> None:
+    async def scenario(stage: InputFiles) -> None:
         async with stage.container.use() as use:
             waiting = asyncio.ensure_future(_use(stage.container))
             await anext(use.run(Cell("write")))
@@ -284,7 +284,7 @@ async def _use(container: Container) -> None:
 
 
 def test_one_sandbox_a_call_leaves_it_cold(play: Callable[..., None]) -> None:
-    async def scenario(stage: Stage) -> None:
+    async def scenario(stage: InputFiles) -> None:
         async with stage.container.use() as first, stage.container.use() as second:
             await run(first, "write")
             await run(second, "ok")

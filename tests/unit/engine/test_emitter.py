@@ -126,7 +126,7 @@ def test_a_turn_with_code_has_the_events_of_the_contract_in_their_order() -> Non
             deltas.CallPiece(0, '1)\\n"}'),
             deltas.CallEnd(0, '{"code": "print(1)\\n"}'),
             deltas.Finish("calls"),
-            deltas.Spent(Usage(input_tokens=1, output_tokens=2, total_tokens=3)),
+            deltas.UsageDelta(Usage(input_tokens=1, output_tokens=2, total_tokens=3)),
         ]
     )
     [cell] = one.cells

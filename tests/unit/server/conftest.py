@@ -12,7 +12,7 @@ import msgspec
 import openai
 import pytest
 import uvicorn
-from tests.unit.server.fakes import Rooms
+from tests.unit.server.fakes import EngineServices
 
 from belljar.gateway.server.app import GatewayApp
 from belljar.gateway.server.http import Receive, Scope, Send
@@ -171,7 +171,7 @@ class Wire:
 class Gateway:
     """An app on the host, and ways to talk to it."""
 
-    def __init__(self, host: Host, rooms: Rooms, options: Options) -> None:
+    def __init__(self, host: Host, rooms: EngineServices, options: Options) -> None:
         self.host = host
         self.rooms = rooms
         self.app = host.app = GatewayApp(rooms.services, options)
@@ -208,7 +208,7 @@ def opened(host: Host) -> Iterator[Opened]:
     """Opens a gateway; `keys=True` asks for keys, the rest are its options."""
 
     def build(*, keys: bool = False, **options: Any) -> Gateway:
-        return Gateway(host, Rooms(keys=keys), Options(**options))
+        return Gateway(host, EngineServices(keys=keys), Options(**options))
 
     yield build
     host.app = None

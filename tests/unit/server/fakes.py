@@ -12,7 +12,7 @@ from msgspec import Struct, structs
 
 from belljar.errors import InvalidRequest, NotFound
 from belljar.gateway.engine.caller import Caller
-from belljar.gateway.server.ports import Health, Keyring, Models, Services
+from belljar.gateway.server.interfaces import Health, Keyring, Models, Services
 from belljar.gateway.store.base import (
     Blob,
     Blobs,
@@ -434,7 +434,7 @@ class FakeKeys:
         return KeyRecord(id=owner, name="", digest="", shown="", created_at=1) if owner else None
 
 
-class Rooms:
+class EngineServices:
     """All of them, for one app."""
 
     def __init__(self, *, keys: bool = False) -> None:

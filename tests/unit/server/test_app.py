@@ -12,7 +12,7 @@ import msgspec
 import pytest
 import uvicorn
 from tests.unit.server.conftest import PATIENCE, Wire
-from tests.unit.server.fakes import Rooms, saying
+from tests.unit.server.fakes import EngineServices, saying
 
 from belljar.gateway.server.app import GatewayApp
 from belljar.gateway.server.http import Message
@@ -53,7 +53,7 @@ def lived(life: Life) -> list[Message]:
         async def send(message: Message) -> None:
             sent.append(message)
 
-        await GatewayApp(Rooms().services, life=life)({"type": "lifespan"}, receive, send)
+        await GatewayApp(EngineServices().services, life=life)({"type": "lifespan"}, receive, send)
         return sent
 
     return asyncio.run(run())
@@ -91,7 +91,7 @@ def served(app: GatewayApp, drain: float = 1.0) -> Iterator[tuple[uvicorn.Server
 
 @pytest.mark.parametrize("body", [OK, STREAM], ids=["json", "stream"])
 def test_a_server_that_stops_tells_who_waits(body: bytes, caplog: pytest.LogCaptureFixture) -> None:
-    rooms, life, waits = Rooms(), Life(), threading.Event()
+    rooms, life, waits = EngineServices(), Life(), threading.Event()
 
     async def forever(request: CreateResponse, *rest: object) -> Any:
         yield saying(request, "a")[0]
@@ -117,7 +117,7 @@ def test_a_server_that_stops_tells_who_waits(body: bytes, caplog: pytest.LogCapt
 
 
 def test_a_server_that_stops_lets_answers_finish() -> None:
-    rooms, waits = Rooms(), threading.Event()
+    rooms, waits = EngineServices(), threading.Event()
     go = asyncio.Event()
     loop: list[asyncio.AbstractEventLoop] = []
 
@@ -139,7 +139,7 @@ def test_a_server_that_stops_lets_answers_finish() -> None:
 
 
 def test_every_request_is_written_down_without_what_it_said() -> None:
-    rooms, lines = Rooms(keys=True), list[Answered]()
+    rooms, lines = EngineServices(keys=True), list[Answered]()
     with served(GatewayApp(rooms.services, journal=lines.append)) as (_, port), Wire(port) as wire:
         key = {"authorization": "Bearer bj-good", "x-client-request-id": "mine-7"}
         asked = wire.ask("POST", "/v1/responses", OK, key)

@@ -10,7 +10,7 @@ from tests.unit.server.conftest import Gateway, Opened
 from tests.unit.server.fakes import Play
 
 from belljar.errors import ContextTooLong, NoneFree, OverQuota, RateLimited, Unreachable
-from belljar.gateway.server import packed
+from belljar.gateway.server import content_encoding
 from belljar.gateway.server.options import Quota
 
 OK = {"model": "m", "input": "hi"}
@@ -140,7 +140,7 @@ def test_a_bad_query_names_its_parameter(gateway: Gateway, path: str, param: str
     assert (answer.status, answer.error["param"]) == (400, param)
 
 
-@pytest.mark.parametrize("encoding", ["br", "gzip, gzip", *(["zstd"] if "zstd" not in packed.KNOWN else [])])
+@pytest.mark.parametrize("encoding", ["br", "gzip, gzip", *(["zstd"] if "zstd" not in content_encoding.KNOWN else [])])
 def test_a_body_packed_in_a_way_that_is_not_known_is_refused_by_name(gateway: Gateway, encoding: str) -> None:
     answer = gateway.ask("POST", "/v1/responses", b"x", {"content-encoding": encoding})
     assert answer.status == 415

@@ -15,8 +15,8 @@ from tests.unit.store.conftest import Child, Children
 
 from belljar.errors import NotFound
 from belljar.gateway.store.base import Blob, ContainerFileRecord, ContainerRecord, FileRecord
+from belljar.gateway.store.blob_slices import Slice
 from belljar.gateway.store.directory import DirectoryBlobs
-from belljar.gateway.store.slices import Slice
 from belljar.gateway.store.sqlite import SqliteRecords
 
 MIB = 1 << 20

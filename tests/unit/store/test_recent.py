@@ -6,7 +6,7 @@ import pytest
 from msgspec import structs
 
 from belljar.gateway.store.base import ResponseRecord
-from belljar.gateway.store.recent import Recent
+from belljar.gateway.store.response_cache import Recent
 
 
 def record(id: str, *, size: int = 30, status: str = "completed") -> ResponseRecord:

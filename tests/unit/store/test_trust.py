@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from belljar.errors import NotFound
-from belljar.gateway.store import directory, trust
+from belljar.gateway.store import blob_verification, directory
 from belljar.gateway.store.base import Blob, FileRecord
+from belljar.gateway.store.blob_slices import Slice
+from belljar.gateway.store.blob_verification import Trust
 from belljar.gateway.store.directory import DirectoryBlobs
-from belljar.gateway.store.opening import open_store
-from belljar.gateway.store.slices import Slice
-from belljar.gateway.store.trust import Trust
+from belljar.gateway.store.local_store import open_store
 
 DATA = os.urandom(3 << 20)
 NAME = hashlib.sha256(DATA).hexdigest()
@@ -166,5 +166,5 @@ def test_without_an_id_of_the_boot_every_start_is_one(tmp_path: Path, monkeypatc
     (tmp_path / "file").touch()
     Trust().give(tmp_path / "file")
     assert Trust().has((tmp_path / "file").stat())
-    monkeypatch.setattr(trust, "_BOOT", tmp_path / "nothing")
+    monkeypatch.setattr(blob_verification, "_BOOT", tmp_path / "nothing")
     assert not Trust().has((tmp_path / "file").stat())

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import pytest
 
 from belljar.config import Upstream
-from belljar.gateway.upstream.adapter import DIALECTS
 from belljar.gateway.upstream.discovery import by_key, on_local_ports
+from belljar.gateway.upstream.upstream_model import DIALECTS
 from belljar.vendors.reach import REACH
 
 from .conftest import KEY, upstream

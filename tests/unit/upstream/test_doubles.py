@@ -15,7 +15,7 @@ from openai import OpenAI
 
 from belljar.errors import RateLimited
 from belljar.testing import FakeClock, LoopbackUpstream, Reply, ReplyStep, ScriptedModel, Step, call
-from belljar.vendors.deltas import CallBegun, Finish, Spent, Text, Thought
+from belljar.vendors.deltas import CallBegun, Finish, Text, Thought, UsageDelta
 from belljar.wire.responses import Usage
 
 from .conftest import PATIENCE, answer, asking, calls_of, text_of
@@ -32,7 +32,7 @@ def test_a_scripted_model_plays_turn_by_turn() -> None:
         deltas = await answer(model, second)
         assert [delta.text for delta in deltas if isinstance(delta, Text)] == ["It", " is", " 42."]
         assert deltas[-2] == Finish("stop")
-        assert isinstance(deltas[-1], Spent)
+        assert isinstance(deltas[-1], UsageDelta)
         assert model.requests == [first, second]
         assert model.abandoned == 0
         with pytest.raises(AssertionError, match="no turn 3"):
@@ -43,9 +43,9 @@ def test_a_scripted_model_plays_turn_by_turn() -> None:
 
 def test_a_script_may_say_everything_itself() -> None:
     async def main() -> None:
-        turn: list[Step] = [Thought("hm"), "cut", Finish("length"), Spent(Usage(total_tokens=7))]
+        turn: list[Step] = [Thought("hm"), "cut", Finish("length"), UsageDelta(Usage(total_tokens=7))]
         deltas = await answer(ScriptedModel([turn]))
-        assert deltas == [Thought("hm"), Text("cut"), Finish("length"), Spent(Usage(total_tokens=7))]
+        assert deltas == [Thought("hm"), Text("cut"), Finish("length"), UsageDelta(Usage(total_tokens=7))]
 
     asyncio.run(main())
 

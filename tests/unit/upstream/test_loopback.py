@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from belljar.gateway.upstream.answers import Broken
+from belljar.gateway.upstream.http_response import ConnectionFailed
 from belljar.gateway.upstream.loopback import HELD_BYTES, LoopbackClient
 from belljar.gateway.upstream.transport import whole
 
@@ -82,7 +82,7 @@ def test_what_comes_before_the_answer_is_passed_over(run: Run) -> None:
     ],
 )
 def test_what_breaks_says_how(run: Run, pieces: list[bytes], why: str, resend: bool) -> None:
-    with pytest.raises(Broken, match=why) as caught:
+    with pytest.raises(ConnectionFailed, match=why) as caught:
         run(exchange(*pieces, keep=False))
     assert caught.value.resend is resend
 
@@ -98,9 +98,9 @@ def test_bytes_that_came_before_the_break_are_given_out_first(run: Run) -> None:
             answer = await client.send("POST", origin, {}, b"", timeout=PATIENCE)
             await asyncio.sleep(0.05)
             assert await answer.read() == b"hello, world"
-            with pytest.raises(Broken):
+            with pytest.raises(ConnectionFailed):
                 await answer.read()
-            with pytest.raises(Broken):
+            with pytest.raises(ConnectionFailed):
                 await answer.read()
             answer.close()
 

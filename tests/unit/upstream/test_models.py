@@ -11,7 +11,7 @@ import pytest
 
 from belljar.config import Upstream
 from belljar.errors import BadSettings, InvalidRequest
-from belljar.gateway.upstream.builtin import BuiltIn
+from belljar.gateway.builtin_model.model import BuiltIn
 from belljar.gateway.upstream.models import ModelInfo, Models
 from belljar.testing import FakeClock, LoopbackUpstream, ScriptedModel
 

@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from belljar.gateway.upstream.answers import Broken
+from belljar.gateway.upstream.http_response import ConnectionFailed
 from belljar.gateway.upstream.remote import RemoteClient
 from belljar.gateway.upstream.transport import whole
 from belljar.testing import LoopbackUpstream, Reply
@@ -95,7 +95,7 @@ def test_tls_by_the_certificates_of_the_system(run: Run, tmp_path: Path, monkeyp
 
     async def main() -> None:
         async with secure(context) as url:
-            with pytest.raises(Broken, match="certificate is not trusted") as caught:
+            with pytest.raises(ConnectionFailed, match="certificate is not trusted") as caught:
                 await fetch(url)
             assert not caught.value.resend
             monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
@@ -113,9 +113,9 @@ def test_tls_where_there_is_none(run: Run) -> None:
         async with serving(plain) as origin:
             await fetch(origin.replace("http://", "https://"))
 
-    with pytest.raises(Broken, match="TLS cannot be agreed on"):
+    with pytest.raises(ConnectionFailed, match="TLS cannot be agreed on"):
         run(main())
-    with LoopbackUpstream() as server, pytest.raises(Broken, match="no connection"):
+    with LoopbackUpstream() as server, pytest.raises(ConnectionFailed, match="no connection"):
         run(fetch(server.base_url.replace("http://", "https://")))
 
 
@@ -127,14 +127,14 @@ def test_a_proxy_of_the_environment(run: Run, monkeypatch: pytest.MonkeyPatch) -
         assert b"hi" in body
         assert proxy.requests[0].path == "http://model.invalid/v1/responses"
         monkeypatch.setenv("no_proxy", "model.invalid")
-        with pytest.raises(Broken, match="host name is not known"):
+        with pytest.raises(ConnectionFailed, match="host name is not known"):
             run(fetch("http://model.invalid/v1/responses"))
 
 
 def test_a_proxy_that_is_not_there(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     with unused_port() as port:
         monkeypatch.setenv("http_proxy", f"http://user:secret@127.0.0.1:{port}")
-        with pytest.raises(Broken, match="proxy cannot be reached") as caught:
+        with pytest.raises(ConnectionFailed, match="proxy cannot be reached") as caught:
             run(fetch("http://model.invalid/v1/responses"))
     assert "secret" not in repr(caught.value)
 

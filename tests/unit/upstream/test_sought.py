@@ -10,7 +10,7 @@ import pytest
 
 from belljar.config import Upstream
 from belljar.errors import InvalidRequest, Loading
-from belljar.gateway.upstream import shelf
+from belljar.gateway.upstream import upstream_models
 from belljar.gateway.upstream.models import Models
 from belljar.testing import FakeClock, LoopbackUpstream
 
@@ -93,7 +93,7 @@ def test_looks_are_shared_and_not_made_all_the_time() -> None:
 
 
 def test_one_that_is_slow_for_once_stays_and_one_that_is_gone_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shelf, "PROBE_SECONDS", 0.2)
+    monkeypatch.setattr(upstream_models, "PROBE_SECONDS", 0.2)
     clock = FakeClock()
     deaf = False
 

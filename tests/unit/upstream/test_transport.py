@@ -9,7 +9,7 @@ from itertools import repeat
 
 import pytest
 
-from belljar.gateway.upstream.answers import Broken
+from belljar.gateway.upstream.http_response import ConnectionFailed
 from belljar.gateway.upstream.transport import Transport, whole
 from belljar.testing import BREAK, FakeClock, LoopbackUpstream, Reply
 
@@ -115,7 +115,7 @@ def test_a_server_that_is_not_there_is_looked_for_three_times(run: Run, address:
     with unused_port() as port:
         server = LoopbackUpstream()
         server.base_url = f"http://127.0.0.1:{port}/v1"
-        with pytest.raises(Broken, match="connection refused") as caught:
+        with pytest.raises(ConnectionFailed, match="connection refused") as caught:
             run(main(address(server)))
     assert caught.value.resend
     assert clock.slept == [0.25, 0.5]
@@ -126,7 +126,7 @@ def test_a_host_that_has_no_address_is_named_as_such(run: Run) -> None:
         async with transport() as sender:
             await post(sender, "http://no-such-host.invalid:1/v1")
 
-    with pytest.raises(Broken, match=r"host name is not known|no connection"):
+    with pytest.raises(ConnectionFailed, match=r"host name is not known|no connection"):
         run(main())
 
 
@@ -168,7 +168,7 @@ def test_nothing_is_sent_again_once_an_answer_has_begun(run: Run, address: Addre
     go = threading.Event()
     with (
         LoopbackUpstream([["begun", go, BREAK], "again"]) as server,
-        pytest.raises(Broken, match="middle of the answer") as caught,
+        pytest.raises(ConnectionFailed, match="middle of the answer") as caught,
     ):
         run(main())
     assert not caught.value.resend
@@ -183,7 +183,7 @@ def test_silence_is_given_up_and_not_asked_for_again(run: Run, address: Address,
             await post(sender, address(server), timeout=0.2)
 
     with LoopbackUpstream(repeat(reply)) as server:
-        with pytest.raises(Broken, match=r"nothing for 0\.2 s"):
+        with pytest.raises(ConnectionFailed, match=r"nothing for 0\.2 s"):
             run(main())
         assert server.abandoned.wait(PATIENCE)
     assert len(server.requests) == 1

@@ -8,13 +8,13 @@ import json
 import pytest
 
 from belljar.config import Upstream
-from belljar.gateway.upstream import listings
-from belljar.gateway.upstream.adapter import DIALECTS, DialectModel
+from belljar.gateway.upstream import model_lists
 from belljar.gateway.upstream.discovery import by_key
 from belljar.gateway.upstream.endpoint import Endpoint
-from belljar.gateway.upstream.listings import Listed
+from belljar.gateway.upstream.model_lists import Listed
 from belljar.gateway.upstream.models import Models
 from belljar.gateway.upstream.origins import origin_of
+from belljar.gateway.upstream.upstream_model import DIALECTS, DialectModel
 from belljar.testing import LoopbackUpstream
 
 from .conftest import KEY, answer, asking, transport, upstream
@@ -62,19 +62,19 @@ def test_googles_list() -> None:
         {"name": "models/odd"},
         {"name": "", "supportedGenerationMethods": ["generateContent"]},
     ]
-    assert listings.read(json.dumps({"models": models}).encode()) == {
+    assert model_lists.read(json.dumps({"models": models}).encode()) == {
         "gemini-3-flash-preview": Listed(0, True),
         "gemma-3-1b-it": Listed(0, False),
     }
-    assert listings.read(b'{"models": 1}') is None
-    assert listings.read(b"{}") is None
+    assert model_lists.read(b'{"models": 1}') is None
+    assert model_lists.read(b"{}") is None
 
 
 def test_the_table_of_models_tells_who_sees() -> None:
-    assert listings.sees("gpt-4o")
-    assert not listings.sees("o3-mini")
-    assert not listings.sees("grok-code-fast-1")
-    assert listings.sees("grok-99-vision")
+    assert model_lists.sees("gpt-4o")
+    assert not model_lists.sees("o3-mini")
+    assert not model_lists.sees("grok-code-fast-1")
+    assert model_lists.sees("grok-99-vision")
 
 
 @pytest.mark.parametrize(("dialect", "runs"), [("gemini", True), ("xai", True), ("chat", False), ("openai", False)])

@@ -7,20 +7,20 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from belljar.adapters.base import MAX_TURNS, ProviderAdapter
-from belljar.adapters.checks import check_kind
 from belljar.adapters.claude_agent_sdk import requests
 from belljar.adapters.claude_agent_sdk.conversation import ClaudeConversation
 from belljar.adapters.claude_agent_sdk.settings import ClaudeAgentSDKClientConfig, ClaudeAgentSDKModelConfig
 from belljar.adapters.sdk import blocking_twin, check_clients, friendly_stream, options
 from belljar.adapters.steps import Ask, Heard
+from belljar.adapters.validation import check_kind
 from belljar.prompt.prompt import Prompt, RenderedPrompt
 from belljar.prompt.structured import text_format
-from belljar.providers import access
-from belljar.providers.access import VENDORS
+from belljar.providers import vendor_settings
 from belljar.providers.anthropic_client import LONGEST_WHOLE, handle_anthropic_error
-from belljar.providers.failures import friendly, friendly_items
+from belljar.providers.failures import translate_errors, translate_stream_errors
+from belljar.providers.vendor_settings import VENDORS
 from belljar.runtime import Deadline, SessionProtocol, ThrottlePolicy
-from belljar.tools.choices import ToolChoice
+from belljar.tools.tool_choice import ToolChoice
 
 if TYPE_CHECKING:
     from anthropic import Anthropic, AsyncAnthropic
@@ -68,7 +68,7 @@ class ClaudeAgentSDKAdapter(ProviderAdapter):
         with self._lock:
             if self._client is None:
                 if self._async_client is not None and self._client_config is None:
-                    kind = access.sdk("anthropic").Anthropic
+                    kind = vendor_settings.sdk("anthropic").Anthropic
                     self._client = blocking_twin(self._async_client, kind, "ClaudeAgentSDKAdapter.client")
                 else:
                     self._client = (self._client_config or ClaudeAgentSDKClientConfig()).client()
@@ -93,15 +93,15 @@ class ClaudeAgentSDKAdapter(ProviderAdapter):
     def _ask(self, ask: Ask) -> Heard:
         messages = self.client.with_options(**options(self.client.timeout, ask.deadline)).messages
         if ask.on_text is None and ask.body["max_tokens"] <= LONGEST_WHOLE:
-            with friendly(handle_anthropic_error):
+            with translate_errors(handle_anthropic_error):
                 message = messages.create(**ask.body)
                 return _heard(message, message._request_id)
-        with friendly(handle_anthropic_error):
+        with translate_errors(handle_anthropic_error):
             stream = messages.stream(**ask.body).__enter__()
         try:
-            for text in friendly_items(stream.text_stream, handle_anthropic_error):
+            for text in translate_stream_errors(stream.text_stream, handle_anthropic_error):
                 _hear(ask, text)
-            with friendly(handle_anthropic_error):
+            with translate_errors(handle_anthropic_error):
                 return _heard(stream.get_final_message(), stream.request_id)
         finally:
             stream.close()
@@ -111,15 +111,15 @@ class ClaudeAgentSDKAdapter(ProviderAdapter):
             return await asyncio.to_thread(self._ask, ask)
         messages = self._async_client.with_options(**options(self._async_client.timeout, ask.deadline)).messages
         if ask.on_text is None and ask.body["max_tokens"] <= LONGEST_WHOLE:
-            with friendly(handle_anthropic_error):
+            with translate_errors(handle_anthropic_error):
                 message = await messages.create(**ask.body)
                 return _heard(message, message._request_id)
-        with friendly(handle_anthropic_error):
+        with translate_errors(handle_anthropic_error):
             stream = await messages.stream(**ask.body).__aenter__()
         try:
             async for text in friendly_stream(stream.text_stream, handle_anthropic_error):
                 _hear(ask, text)
-            with friendly(handle_anthropic_error):
+            with translate_errors(handle_anthropic_error):
                 return _heard(await stream.get_final_message(), stream.request_id)
         finally:
             await stream.close()

@@ -13,7 +13,7 @@ from belljar.adapters.turns import Answer, Call, Hosted
 from belljar.errors import ProviderError
 from belljar.prompt.prompt import RenderedPrompt
 from belljar.tools import ProviderTool, ToolResult
-from belljar.tools.choices import Chosen, check_choice, released
+from belljar.tools.tool_choice import Chosen, check_choice, released
 
 
 class ClaudeConversation:

@@ -13,7 +13,7 @@ from belljar.adapters.turns import Call, Hosted
 from belljar.providers import anthropic_client
 from belljar.providers.tool_converters import build_anthropic_tool_results, convert_tools_for_anthropic
 from belljar.tools import CodeInterpreterOutput, ProviderTool, Tool, ToolContext, ToolResult
-from belljar.tools.choices import Chosen
+from belljar.tools.tool_choice import Chosen
 from belljar.vendors.anthropic.models import family
 from belljar.wire.responses import Reasoner
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from belljar.adapters.checks import check_choice, check_text, check_whole
+from belljar.adapters.validation import check_choice, check_text, check_whole
 from belljar.config import ApiSettings
 from belljar.models import EFFORTS, Effort
 from belljar.prompt.frozen import FrozenDataclass
-from belljar.providers import AnthropicError, access
+from belljar.providers import AnthropicError, vendor_settings
 
 if TYPE_CHECKING:
     from anthropic import Anthropic
@@ -40,10 +40,10 @@ class ClaudeAgentSDKClientConfig:
 
     def client(self) -> Anthropic:
         settings = ApiSettings.load()
-        key = self.api_key or access.key_for("anthropic", settings)
+        key = self.api_key or vendor_settings.key_for("anthropic", settings)
         if key is None:
             raise AnthropicError.of("AUTH_ERROR", "no key is set")
-        address = access.unversioned(self.base_url or access.address_for("anthropic", settings))
+        address = vendor_settings.unversioned(self.base_url or vendor_settings.address_for("anthropic", settings))
         more = {} if self.timeout is None else {"timeout": self.timeout}
-        made: Anthropic = access.sdk("anthropic").Anthropic(api_key=key, base_url=address, **more)
+        made: Anthropic = vendor_settings.sdk("anthropic").Anthropic(api_key=key, base_url=address, **more)
         return made

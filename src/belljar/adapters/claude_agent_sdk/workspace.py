@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from belljar.adapters.mounted import MountedSection, Roots, WorkspaceProgress
+from belljar.adapters.workspace_section import MountedSection, Roots, WorkspaceProgress
 from belljar.filesystem import HostFilesystem, HostMount
 from belljar.filesystem.base import walk
 from belljar.filesystem.export import Take

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from belljar.adapters.base import MAX_TURNS, ProviderAdapter
-from belljar.adapters.checks import check_kind
-from belljar.adapters.mounted import Roots
 from belljar.adapters.openai.compaction import CompactionManager
 from belljar.adapters.openai.config import CompactionConfig, OpenAIHostedToolsConfig
 from belljar.adapters.openai.conversation import OpenAIConversation
@@ -20,14 +18,16 @@ from belljar.adapters.openai.requests import heeds_verbosity, held_to_form
 from belljar.adapters.openai.settings import OpenAIClientConfig, OpenAIModelConfig
 from belljar.adapters.sdk import blocking_twin, check_clients, friendly_stream, options
 from belljar.adapters.steps import Ask, Body, Heard
+from belljar.adapters.validation import check_kind
+from belljar.adapters.workspace_section import Roots
 from belljar.errors import Garbled
 from belljar.models import nearest_effort
 from belljar.prompt.prompt import Prompt, RenderedPrompt
 from belljar.prompt.structured import text_format
-from belljar.providers import OpenAIError, access, handle_openai_error
-from belljar.providers.failures import friendly, friendly_items
+from belljar.providers import OpenAIError, handle_openai_error, vendor_settings
+from belljar.providers.failures import translate_errors, translate_stream_errors
 from belljar.runtime import Deadline, SessionProtocol, ThrottlePolicy
-from belljar.tools.choices import ToolChoice
+from belljar.tools.tool_choice import ToolChoice
 from belljar.vendors import errors
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class OpenAIAdapter(ProviderAdapter):
         with self._lock:
             if self._client is None:
                 if self._async_client is not None and self._client_config is None:
-                    kind = access.sdk("openai").OpenAI
+                    kind = vendor_settings.sdk("openai").OpenAI
                     where = "OpenAIAdapter.client"
                     self._client = blocking_twin(self._async_client, kind, where, "organization", "project")
                 else:
@@ -130,14 +130,14 @@ class OpenAIAdapter(ProviderAdapter):
     def _ask(self, ask: Ask) -> Heard:
         responses = self.client.with_options(**options(self.client.timeout, ask.deadline)).responses
         if ask.on_text is None:
-            with friendly(handle_openai_error):
+            with translate_errors(handle_openai_error):
                 answer = responses.with_raw_response.create(**ask.body)
                 return _heard(msgspec.json.decode(answer.content), answer.request_id)
         hearing = _Hearing(ask)
-        with friendly(handle_openai_error):
+        with translate_errors(handle_openai_error):
             stream = responses.create(stream=True, **ask.body)
         with stream:
-            for event in friendly_items(stream, handle_openai_error):
+            for event in translate_stream_errors(stream, handle_openai_error):
                 hearing.hear(event)
         return _heard(hearing.payload, stream.response.headers.get("x-request-id"))
 
@@ -146,11 +146,11 @@ class OpenAIAdapter(ProviderAdapter):
             return await asyncio.to_thread(self._ask, ask)
         responses = self._async_client.with_options(**options(self._async_client.timeout, ask.deadline)).responses
         if ask.on_text is None:
-            with friendly(handle_openai_error):
+            with translate_errors(handle_openai_error):
                 answer = await responses.with_raw_response.create(**ask.body)
                 return _heard(msgspec.json.decode(answer.content), answer.request_id)
         hearing = _Hearing(ask)
-        with friendly(handle_openai_error):
+        with translate_errors(handle_openai_error):
             stream = await responses.create(stream=True, **ask.body)
         async with stream:
             async for event in friendly_stream(stream, handle_openai_error):

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple, Protocol
 
 from belljar.filesystem.mounts import Found
-from belljar.filesystem.opening import Opener
 from belljar.filesystem.paths import Segments, segments_of, spelled
+from belljar.filesystem.safe_open import Opener
 
 MARKER = ".belljar-directory"
 """A file that makes its directory exist while there is nothing else in it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
-from belljar.adapters.checks import fault
+from belljar.adapters.validation import fault
 from belljar.errors import InvalidContainer
 from belljar.prompt.frozen import FrozenDataclass
 from belljar.wire.tools import Tier

@@ -11,7 +11,7 @@ from belljar.adapters.openai.config import ContainerConfig
 from belljar.adapters.openai.container_files import ContainerFiles, unpacks
 from belljar.adapters.sdk import within
 from belljar.errors import ContainerExpiredError, DeadlineExceededError, NotFound, TooLarge
-from belljar.files.faults import of_openai_kind
+from belljar.files.sdk_errors import of_openai_kind
 from belljar.runtime import Deadline
 
 if TYPE_CHECKING:

@@ -6,23 +6,23 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from belljar.adapters.mounted import Roots
 from belljar.adapters.openai import requests
 from belljar.adapters.openai.answers import read
 from belljar.adapters.openai.compaction import CompactionManager
 from belljar.adapters.openai.config import OpenAIHostedToolsConfig
-from belljar.adapters.openai.materialise import materialise
-from belljar.adapters.openai.references import check_reference
+from belljar.adapters.openai.container_lookup import check_reference
+from belljar.adapters.openai.host_mounts import materialise
 from belljar.adapters.openai.settings import OpenAIModelConfig
 from belljar.adapters.openai.workspace import OpenAIContainerWorkspaceSection
 from belljar.adapters.sdk import within
 from belljar.adapters.steps import Body
 from belljar.adapters.turns import Answer, Call, Hosted, HostedCall
+from belljar.adapters.workspace_section import Roots
 from belljar.errors import PromptValidationError, ProviderError
 from belljar.prompt.prompt import RenderedPrompt
 from belljar.runtime import Deadline
 from belljar.tools import AutoContainerConfig, ExistingContainerRef, OpenAICodeInterpreterTool, ProviderTool, ToolResult
-from belljar.tools.choices import Chosen, check_choice, released
+from belljar.tools.tool_choice import Chosen, check_choice, released
 
 if TYPE_CHECKING:
     from openai import OpenAI

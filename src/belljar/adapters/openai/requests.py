@@ -15,7 +15,7 @@ from belljar.prompt.prompt import RenderedPrompt
 from belljar.providers.strict import Loose, strict
 from belljar.providers.tool_converters import build_openai_tool_results, convert_tools_for_openai
 from belljar.tools import OpenAICodeInterpreterTool, ProviderTool, ToolContext, ToolResult
-from belljar.tools.choices import Chosen
+from belljar.tools.tool_choice import Chosen
 
 CODE_INTERPRETER = "code_interpreter"
 OUTPUTS = "code_interpreter_call.outputs"

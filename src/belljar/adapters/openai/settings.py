@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from belljar.adapters.checks import check_choice, check_text, check_whole
+from belljar.adapters.validation import check_choice, check_text, check_whole
 from belljar.config import ApiSettings
 from belljar.models import EFFORTS, Effort
 from belljar.prompt.frozen import FrozenDataclass
-from belljar.providers import OpenAIError, access, handle_openai_error
+from belljar.providers import OpenAIError, handle_openai_error, vendor_settings
 from belljar.providers.base import VERBOSITIES, Verbosity
-from belljar.providers.failures import friendly
+from belljar.providers.failures import translate_errors
 
 if TYPE_CHECKING:
     from openai import OpenAI
@@ -88,17 +88,17 @@ class OpenAIClientConfig:
 
     def client(self) -> OpenAI:
         settings = ApiSettings.load()
-        key = self.api_key or access.key_for("openai", settings)
+        key = self.api_key or vendor_settings.key_for("openai", settings)
         if key is None:
             raise OpenAIError.of("AUTH_ERROR", "no key is set")
         members = {
             "api_key": key,
-            "base_url": self.base_url or access.address_for("openai", settings),
+            "base_url": self.base_url or vendor_settings.address_for("openai", settings),
             "organization": self.organization,
             "timeout": self.timeout,
             "max_retries": self.max_retries,
         }
-        module = access.sdk("openai")
-        with friendly(handle_openai_error):
+        module = vendor_settings.sdk("openai")
+        with translate_errors(handle_openai_error):
             made: OpenAI = module.OpenAI(**{name: value for name, value in members.items() if value is not None})
         return made

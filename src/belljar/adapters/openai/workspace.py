@@ -6,10 +6,10 @@ import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from belljar.adapters.mounted import MountedSection, Roots, WorkspaceProgress
 from belljar.adapters.openai.archives import HostFiles
 from belljar.adapters.openai.config import ContainerConfig
 from belljar.adapters.openai.settings import OpenAIClientConfig
+from belljar.adapters.workspace_section import MountedSection, Roots, WorkspaceProgress
 from belljar.errors import WorkspaceError
 from belljar.filesystem import HostMount
 from belljar.filesystem.export import Take

@@ -9,9 +9,10 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, field, structs
 
 from belljar.vendors.code_call import NAME
-from belljar.wire import complaints
+from belljar.wire import error_messages
+from belljar.wire.conversion import fit
 from belljar.wire.extras import Ignored, RequestExtras
-from belljar.wire.fitting import fit
+from belljar.wire.images import check_picture
 from belljar.wire.items import (
     CodeInterpreterCall,
     CustomToolCall,
@@ -30,7 +31,6 @@ from belljar.wire.items import (
     Refusal,
     Value,
 )
-from belljar.wire.pictures import check_picture
 from belljar.wire.reading import check_stream_options
 from belljar.wire.reading_tools import read_tool_choice, read_tools
 from belljar.wire.requests import CreateResponse, Id, Include, Metadata, Sampling, ServiceTier, StreamOptions
@@ -301,7 +301,7 @@ def _check(body: _Body) -> None:
     ]
     for name, is_asked, remedy in refused:
         if is_asked:
-            raise complaints.unsupported(name, remedy)
+            raise error_messages.unsupported(name, remedy)
 
 
 def _tool(tool: _FunctionTool | _CustomTool | _CodeTool) -> dict[str, Json]:
@@ -404,7 +404,7 @@ def _part(part: _Text | _Image | _Audio | _File, path: str) -> Part:
         case _:
             file = part.file
             if file.file_id is None and file.file_data is None:
-                raise complaints.missing(f"{path}.file.file_id", "A file needs 'file_id' or 'file_data'.")
+                raise error_messages.missing(f"{path}.file.file_id", "A file needs 'file_id' or 'file_data'.")
             return InputFile(
                 file_id=file.file_id or UNSET, file_data=file.file_data or UNSET, filename=file.filename or UNSET
             )

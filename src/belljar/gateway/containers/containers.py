@@ -19,7 +19,7 @@ from belljar.gateway.containers.capacity import Capacity
 from belljar.gateway.containers.container import Container, Incoming, Services, Use, not_found
 from belljar.gateway.containers.policy import Policy
 from belljar.gateway.store.base import Blob, Blobs, ContainerFileRecord, ContainerRecord, FileRecord, Page, Records
-from belljar.gateway.store.slices import Slice
+from belljar.gateway.store.blob_slices import Slice
 from belljar.sandbox import explain
 from belljar.sandbox.base import SandboxSource
 from belljar.sandbox.mime import guess_type

@@ -7,8 +7,8 @@ from typing import Literal
 
 from belljar.errors import InvalidRequest
 from belljar.gateway.store.base import ContainerRecord
-from belljar.sandbox.asking import make_spec
 from belljar.sandbox.base import TIERS, Spec
+from belljar.sandbox.validation import make_spec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from typing import BinaryIO, NamedTuple, TypeAlias, cast
 from belljar.errors import BelljarError, Lost, NotFound, OperatorError, Refused, WorkspaceError
 from belljar.gateway.containers import names
 from belljar.gateway.containers.policy import Policy
-from belljar.gateway.store import slices
+from belljar.gateway.store import blob_slices
 from belljar.gateway.store.base import Blob, Blobs, ContainerFileRecord, Records
 from belljar.sandbox import explain
 from belljar.sandbox.base import MIB, Content, FileInfo, Sandbox, Spec, Workspace
@@ -43,11 +43,11 @@ class Wanted(NamedTuple):
 
     path: str
     blob: str
-    part: slices.Slice
+    part: blob_slices.Slice
 
     @classmethod
     def of(cls, path: str, blob: str, size: int) -> Wanted:
-        return cls(path, blob, slices.read(blob) or slices.Slice(blob, 0, size))
+        return cls(path, blob, blob_slices.read(blob) or blob_slices.Slice(blob, 0, size))
 
 
 class Unread(NotFound):
@@ -224,7 +224,7 @@ async def _write_one(workspace: Workspace, one: Wanted, blobs: Blobs) -> FileInf
 @asynccontextmanager
 async def opened(blob: str, blobs: Blobs) -> AsyncIterator[BinaryIO]:
     """A blob as a file of this machine, for whoever reads in a thread."""
-    part = slices.read(blob)
+    part = blob_slices.read(blob)
     place = await asyncio.to_thread(blobs.path, blob if part is None else part.whole)
     if place is not None:
         try:
@@ -232,7 +232,7 @@ async def opened(blob: str, blobs: Blobs) -> AsyncIterator[BinaryIO]:
         except FileNotFoundError:
             raise NotFound("its bytes are gone from the store") from None
         with file:
-            yield file if part is None else cast(BinaryIO, slices.SliceFile(file, part))
+            yield file if part is None else cast(BinaryIO, blob_slices.SliceFile(file, part))
         return
     with await asyncio.to_thread(tempfile.TemporaryFile) as spool:
         async for chunk in blobs.stream(blob):

@@ -8,7 +8,7 @@ from contextlib import aclosing
 from msgspec import UNSET, structs
 
 from belljar.errors import Garbled
-from belljar.gateway.upstream.builtin import SUMMARISE
+from belljar.gateway.builtin_model.model import SUMMARISE
 from belljar.gateway.upstream.models import Route
 from belljar.vendors import deltas
 from belljar.wire.items import InputItem, InputText, Message
@@ -38,7 +38,7 @@ async def summarise(route: Route, request: deltas.ModelRequest) -> tuple[str, Us
             for delta in batch:
                 if isinstance(delta, deltas.Text):
                     said.append(delta.text)
-                elif isinstance(delta, deltas.Spent):
+                elif isinstance(delta, deltas.UsageDelta):
                     usage = delta.usage
     summary = "".join(said).strip()
     if not summary:

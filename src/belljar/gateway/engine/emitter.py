@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 
 from msgspec import UNSET, UnsetType, structs
 
-from belljar.gateway.engine.line import Line
+from belljar.gateway.engine.event_order import Line
 from belljar.vendors import deltas
 from belljar.vendors.code_argument import Arguments, CodeArgument
 from belljar.vendors.deltas import Delta
@@ -398,7 +398,7 @@ class Emitter:
                 self.finish = reason
                 if reason in ("stop", "calls"):
                     self._close_speech(last=not (self.cells or self.called or self.strayed))
-            case deltas.Spent(usage):
+            case deltas.UsageDelta(usage):
                 self.turn_usage = usage
                 self.usage = usage if self.usage is None else self.usage + usage
             case deltas.Repaired():

@@ -28,7 +28,7 @@ from belljar.wire.reading import read_stored_items
 from belljar.wire.requests import CompactRequest, CreateResponse
 
 
-class Recalled(Struct, frozen=True, kw_only=True):
+class History(Struct, frozen=True, kw_only=True):
     """What came before a request, and the request's own items with ids."""
 
     before: tuple[InputItem, ...] = ()
@@ -42,7 +42,7 @@ class Recalled(Struct, frozen=True, kw_only=True):
         return self.before + self.own
 
 
-class Asked(Struct, frozen=True, kw_only=True):
+class HistoryRequest(Struct, frozen=True, kw_only=True):
     """The part of a request that says what came before."""
 
     input: tuple[InputItem, ...]
@@ -50,18 +50,18 @@ class Asked(Struct, frozen=True, kw_only=True):
     conversation: str | None = None
 
     @classmethod
-    def of(cls, request: CreateResponse | CompactRequest) -> Asked:
+    def of(cls, request: CreateResponse | CompactRequest) -> HistoryRequest:
         conversation = request.conversation if isinstance(request, CreateResponse) else None
         return cls(input=request.input, previous_response_id=request.previous_response_id, conversation=conversation)
 
 
 async def recall(
     records: Records,
-    asked: Asked,
+    asked: HistoryRequest,
     owner: str,
     response_id: str,
     memory: Mapping[str, ResponseRecord] | None = None,
-) -> Recalled:
+) -> History:
     """Everything before, in order: the chain or the conversation, then the input. Faults name what does not fit."""
     before: list[InputItem] = []
     containers: list[str] = []
@@ -81,7 +81,7 @@ async def recall(
     _check(items)
     containers += [item.container_id for item in items if type(item) is CodeInterpreterCall]
     compact_now = bool(own) and isinstance(own[-1], CompactionTrigger)
-    return Recalled(
+    return History(
         before=_after_compaction(before, own),
         own=tuple(own[:-1] if compact_now else own),
         containers=tuple(dict.fromkeys(reversed(containers))),

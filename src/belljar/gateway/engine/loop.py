@@ -13,19 +13,19 @@ from msgspec import Struct, structs
 
 from belljar.errors import BelljarError, NotFound
 from belljar.gateway.containers import Containers
-from belljar.gateway.engine import choices, compaction, replay, snapshots, unsealing
+from belljar.gateway.engine import compaction, replay, snapshots, tool_selection, unsealing
 from belljar.gateway.engine.caller import Caller
 from belljar.gateway.engine.citations import Citations
 from belljar.gateway.engine.deadline import Deadline
 from belljar.gateway.engine.emitter import Cell, Emitter
-from belljar.gateway.engine.history import Asked, Recalled, recall
-from belljar.gateway.engine.hosting import Hosting
-from belljar.gateway.engine.inlining import Inliner
+from belljar.gateway.engine.history import History, HistoryRequest, recall
+from belljar.gateway.engine.image_inputs import WithImages
+from belljar.gateway.engine.inline_files import Inliner
+from belljar.gateway.engine.input_files import InputFiles, has_files
 from belljar.gateway.engine.namespaces import Namespaces
+from belljar.gateway.engine.provider_execution import ProviderExecution
 from belljar.gateway.engine.sealing import Sealer
-from belljar.gateway.engine.seeing import Seeing
-from belljar.gateway.engine.staging import Stage, has_files
-from belljar.gateway.engine.stopping import Stopping
+from belljar.gateway.engine.stop_sequences import Stopping
 from belljar.gateway.interpreter import Interpreter, Ran
 from belljar.gateway.store.base import Blobs, ContainerRecord, ItemRecord, Records, ResponseRecord
 from belljar.gateway.upstream.models import Models, Route
@@ -86,7 +86,7 @@ class CellRan(Struct, frozen=True, kw_only=True):
 Observer = Callable[[TurnDone | CellRan], None]
 
 
-class Rooms(Struct, frozen=True, kw_only=True):
+class EngineServices(Struct, frozen=True, kw_only=True):
     """Everything that a run needs of the house."""
 
     records: Records
@@ -105,7 +105,7 @@ class Run:
 
     def __init__(
         self,
-        rooms: Rooms,
+        rooms: EngineServices,
         request: CreateResponse,
         caller: Caller,
         *,
@@ -126,30 +126,30 @@ class Run:
         self.started = snapshots.first(request, self.id, int(rooms.clock()))
         self._citations = Citations()
         self._inliner = Inliner(rooms.blobs, wanted=request.belljar.inline_files)
-        self._stage = Stage(rooms.records, rooms.blobs, rooms.containers, caller.owner)
+        self._stage = InputFiles(rooms.records, rooms.blobs, rooms.containers, caller.owner)
         self._container: ContainerRecord | None = None
         self._prospect: ContainerRecord | None = None
         """The container that the first call will get, where there is none yet."""
-        self._hosting: Hosting | None = None
-        self._recalled = Recalled()
+        self._hosting: ProviderExecution | None = None
+        self._recalled = History()
         self._context: tuple[InputItem, ...] = ()
         self._from = 0
         self._told: dict[str, str] = {}
         self._images: dict[str, tuple[str, ...]] = {}
-        self._tool = choices.interpreter_of(request)
+        self._tool = tool_selection.interpreter_of(request)
         self._opening: list[Event] = []
         """The first events, which wait for the model: a fault until then has an HTTP status."""
-        self._names = choices.ours(request) if self._tool is not None else frozenset[str]()
+        self._names = tool_selection.ours(request) if self._tool is not None else frozenset[str]()
         self._emitter = Emitter(
             self.started,
             include=frozenset(request.include),
             cite=self._citations.cite,
             ours=self._names.__contains__,
-            stray=lambda name: choices.missing(self._request, name),
+            stray=lambda name: tool_selection.missing(self._request, name),
             placed=lambda begun: self._namespaces.placed(begun),
             calls_left=request.max_tool_calls,
             live=caller.live,
-            summarise=choices.summarises(request),
+            summarise=tool_selection.summarises(request),
         )
 
     # -- the way through --------------------------------------------------------------------------------------------
@@ -191,17 +191,17 @@ class Run:
         self._check(route)
         if self._tool is not None and isinstance(self._tool.container, str):
             await self._hold()
-        await recall(self._rooms.records, Asked.of(self._request), self._caller.owner, self.id)
+        await recall(self._rooms.records, HistoryRequest.of(self._request), self._caller.owner, self.id)
 
     def _check(self, route: Route) -> tuple[CreateResponse, Namespaces]:
         """The request as this model can have it."""
-        choices.check(
+        tool_selection.check(
             self._request,
             route.traits,
             interpreter=self._rooms.options.interpreter,
             provider_runs=self._provider_runs(route),
         )
-        return choices.served(self._request, route.traits)
+        return tool_selection.served(self._request, route.traits)
 
     async def cancel(self) -> list[Event]:
         """Called off from outside: what there is of it is kept."""
@@ -246,7 +246,7 @@ class Run:
         route = await self._rooms.models.resolve(request.model)
         if "reasoning.encrypted_content" in request.include:
             emitter.seal = await self._rooms.sealer.thoughts(self._caller.owner)
-        emitter.ignore(*choices.ignored(request, route.traits))
+        emitter.ignore(*tool_selection.ignored(request, route.traits))
         request, self._namespaces = self._check(route)
         self._request = request
         if request.stop:
@@ -255,7 +255,7 @@ class Run:
             self._opening = emitter.begin()
         if self._provider_runs(route) and self._tool is not None:
             rooms = self._rooms
-            self._hosting = Hosting(
+            self._hosting = ProviderExecution(
                 route,
                 self._tool,
                 rooms.containers,
@@ -296,7 +296,7 @@ class Run:
             if emitter.called or not (emitter.cells or emitter.strayed):
                 break
             if emitter.cells:
-                choice = choices.released(choice)
+                choice = tool_selection.released(choice)
             if self._tokens_left() == 0:
                 yield emitter.cut("max_output_tokens")
                 return
@@ -312,7 +312,7 @@ class Run:
     async def _recall(self, route: Route) -> Route:
         """What came before and what came with it, made ready; the way to the model, as it is to be asked for this."""
         request, rooms, owner = self._request, self._rooms, self._caller.owner
-        recalled = await recall(rooms.records, Asked.of(self._request), owner, self.id, self._memory)
+        recalled = await recall(rooms.records, HistoryRequest.of(self._request), owner, self.id, self._memory)
         tool, hosting = self._tool, self._hosting
         if tool is not None:
             file_ids = tool.container.file_ids if isinstance(tool.container, AutoContainer) else ()
@@ -350,9 +350,9 @@ class Run:
         self._images = replay.shown(self._context) if route.traits.sees else {}
         if not self._stage.words:
             return route
-        return structs.replace(route, model=Seeing(route.model, self._stage.words, blind=not route.traits.sees))
+        return structs.replace(route, model=WithImages(route.model, self._stage.words, blind=not route.traits.sees))
 
-    def _noted(self, recalled: Recalled) -> Recalled:
+    def _noted(self, recalled: History) -> History:
         """With what the container has by now, unless the model knows: told at the end, where it spoils no prefix."""
         container = self._container or self._prospect
         assert container is not None, "it is held, or was looked for"
@@ -418,19 +418,19 @@ class Run:
 
     def _ask(self, route: Route, choice: object, *, bare: bool) -> ModelRequest:
         request = self._request
-        tools = () if bare else choices.offered(request, self._declared(route))
+        tools = () if bare else tool_selection.offered(request, self._declared(route))
         return ModelRequest(
             model=route.name,
             items=self._namespaces.told((*self._context, *self._emitter.heard(self._from))),
             instructions=request.instructions,
             tools=tools,
-            tool_choice=choices.forced(choice, tools),  # type: ignore[arg-type]
+            tool_choice=tool_selection.forced(choice, tools),  # type: ignore[arg-type]
             parallel_tool_calls=request.parallel_tool_calls,
             max_output_tokens=self._tokens_left(),
             temperature=request.temperature,
             top_p=request.top_p,
             sampling=request.sampling(),
-            logprobs=choices.wants_logprobs(request),
+            logprobs=tool_selection.wants_logprobs(request),
             top_logprobs=request.top_logprobs,
             text=request.text,
             reasoning=request.reasoning,

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from msgspec import structs
 
 from belljar.vendors.deltas import CallBegun
-from belljar.wire import complaints
+from belljar.wire import error_messages
 from belljar.wire.items import CustomToolCall, FunctionCall, InputItem
 from belljar.wire.reading_tools import read_tools
 from belljar.wire.tools import CustomTool, FunctionTool, HostedTool, Tool
@@ -33,13 +33,13 @@ class Namespaces:
             return (tool,)
         name, about = tool.data.get("name"), tool.data.get("description")
         if not isinstance(name, str) or not name:
-            raise complaints.missing(complaints.at(path, "name"))
+            raise error_messages.missing(error_messages.at(path, "name"))
         inner = read_tools(tool.data.get("tools"), f"{path}.tools")
         flat: list[Tool] = []
         for number, one in enumerate(inner):
             if not isinstance(one, FunctionTool | CustomTool):
                 kind = tool.data["tools"][number]["type"]
-                raise complaints.not_one_of(f"{path}.tools[{number}].type", kind, ("function", "custom"))
+                raise error_messages.not_one_of(f"{path}.tools[{number}].type", kind, ("function", "custom"))
             flat.append(self._renamed(name, one, about))
         return flat
 

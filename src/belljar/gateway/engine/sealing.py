@@ -10,12 +10,12 @@ from typing import Literal, TypeAlias
 from belljar.errors import InvalidRequest
 from belljar.gateway.engine.encryption import decrypt, encrypt
 from belljar.gateway.store.base import Records
-from belljar.vendors.vendor_tag import OURS, marked
+from belljar.vendors.vendor_tag import OURS, tag
 
 Kind: TypeAlias = Literal["compaction", "reasoning"]
 """Each under a key of its own, so that none is taken for the other."""
 
-_MARKS: Mapping[Kind, str] = MappingProxyType({"compaction": "bj2.", "reasoning": marked(OURS, "")})
+_MARKS: Mapping[Kind, str] = MappingProxyType({"compaction": "bj2.", "reasoning": tag(OURS, "")})
 _REMEDIES: Mapping[Kind, str] = MappingProxyType(
     {
         "compaction": "Send the output of POST /v1/responses/compact back as it came.",

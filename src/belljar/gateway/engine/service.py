@@ -12,8 +12,8 @@ from belljar.errors import InvalidRequest, NotFound
 from belljar.gateway.engine import compaction, replay, snapshots, tokens, unsealing
 from belljar.gateway.engine.background import Background
 from belljar.gateway.engine.caller import Caller
-from belljar.gateway.engine.history import Asked, recall
-from belljar.gateway.engine.loop import Rooms, Run
+from belljar.gateway.engine.history import HistoryRequest, recall
+from belljar.gateway.engine.loop import EngineServices, Run
 from belljar.gateway.store.base import Page, ResponseRecord
 from belljar.vendors.deltas import ModelRequest
 from belljar.wire import ids
@@ -27,7 +27,7 @@ from belljar.wire.responses import Response, ResponseError
 class Engine:
     """Responses, from request to record."""
 
-    def __init__(self, rooms: Rooms) -> None:
+    def __init__(self, rooms: EngineServices) -> None:
         self._rooms = rooms
         self._records = rooms.records
         self._background = Background(rooms.records)
@@ -110,14 +110,14 @@ class Engine:
 
     async def count(self, request: CreateResponse, caller: Caller) -> int:
         """Tokens of a request, estimated."""
-        recalled = await recall(self._records, Asked.of(request), caller.owner, ids.new("resp"))
+        recalled = await recall(self._records, HistoryRequest.of(request), caller.owner, ids.new("resp"))
         return tokens.estimate(recalled.items, request.instructions, request.tools)
 
     async def compact(self, request: CompactRequest, caller: Caller) -> bytes:
         """A conversation made short, as an object of its own; nothing is stored."""
         rooms, id = self._rooms, ids.new("resp")
         route = await rooms.models.resolve(request.model)
-        recalled = await recall(self._records, Asked.of(request), caller.owner, id)
+        recalled = await recall(self._records, HistoryRequest.of(request), caller.owner, id)
         if not recalled.items:
             raise InvalidRequest(
                 "Missing required parameter: 'input'. Give the conversation to compact, or a previous_response_id.",

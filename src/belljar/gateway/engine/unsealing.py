@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from msgspec import UNSET, structs
 
 from belljar.gateway.engine.sealing import Sealer
-from belljar.vendors.vendor_tag import OURS, unmarked
+from belljar.vendors.vendor_tag import OURS, untag
 from belljar.wire.items import Compaction, InputItem, InputText, Message, Reasoning, ReasoningText
 
 _PREFIX = "Summary of the conversation so far:\n\n"
@@ -25,7 +25,7 @@ async def opened(items: Sequence[InputItem], sealer: Sealer, owner: str, *, firs
             case Compaction():
                 text = await sealer.open(item.encrypted_content, owner, param=param)
                 shown.append(Message(role="developer", content=(InputText(text=_PREFIX + text),)))
-            case Reasoning(encrypted_content=str(sealed)) if unmarked(OURS, sealed) is not None:
+            case Reasoning(encrypted_content=str(sealed)) if untag(OURS, sealed) is not None:
                 text = await sealer.open(sealed, owner, param=param, kind="reasoning")
                 shown.append(structs.replace(item, content=(ReasoningText(text=text),), encrypted_content=UNSET))
             case _:

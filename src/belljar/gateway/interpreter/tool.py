@@ -11,13 +11,13 @@ from typing import Literal
 
 from belljar.errors import BelljarError, InvalidRequest, NoneFree, OperatorError, OverQuota
 from belljar.gateway.containers import Containers, Policy, Use
-from belljar.gateway.interpreter import telling
+from belljar.gateway.interpreter import prompts
 from belljar.gateway.interpreter.transcript import Transcript
 from belljar.gateway.store.base import ContainerFileRecord, ContainerRecord
-from belljar.sandbox.asking import make_cell
 from belljar.sandbox.outputs import Exit, FileChanged, Output
 from belljar.sandbox.packages import Installed
 from belljar.sandbox.remedies import Reader, addressed
+from belljar.sandbox.validation import make_cell
 from belljar.wire.items import CellEnd, CodeOutput, Logs
 from belljar.wire.tools import FunctionTool
 
@@ -70,13 +70,13 @@ class Interpreter:
     def declare(self, container: ContainerRecord) -> FunctionTool:
         """The tool as a function that any model can call; the same for the life of a container and its memory."""
         packages = [one.name for one in self._packages()] if self._policy.packages != "none" else []
-        about = telling.describe(container, self._policy, packages)
+        about = prompts.describe(container, self._policy, packages)
         return FunctionTool(name=NAME, description=about, parameters=_PARAMETERS, strict=False)
 
     def note(self, container: ContainerRecord, files: Sequence[ContainerFileRecord], known: str | None) -> str | None:
         """What the container has by now, for the end of the conversation; None if the note that is `known` says it."""
-        note = telling.note(container, files)
-        return None if note == (known or telling.EMPTY) else note
+        note = prompts.note(container, files)
+        return None if note == (known or prompts.EMPTY) else note
 
     async def run(
         self,
@@ -96,7 +96,7 @@ class Interpreter:
         """
         try:
             if not code.strip():
-                raise InvalidRequest(telling.NO_CODE, param="code")
+                raise InvalidRequest(prompts.NO_CODE, param="code")
             cell = make_cell(code, timeout)
             async with self._containers.use(container) as use:
                 if requirements:
@@ -120,7 +120,7 @@ class Interpreter:
             raise
         except BelljarError as error:
             ran = _not_run(error)
-        yield replace(ran, told=f"{telling.MOVED}\n\n{ran.told}") if moved else ran
+        yield replace(ran, told=f"{prompts.MOVED}\n\n{ran.told}") if moved else ran
 
     async def _ran(self, use: Use, transcript: Transcript, changed: Sequence[FileChanged], end: Exit) -> Ran:
         files = await use.collect(changed)
@@ -129,11 +129,11 @@ class Interpreter:
         text = transcript.text
         if len(text) > self._policy.told:
             log = await _log(use, text, files)
-            text = telling.cut(text, self._policy.told, log)
+            text = prompts.cut(text, self._policy.told, log)
         return Ran(
             status="completed" if end.status in ("ok", "raised") else "failed",
             outputs=transcript.outputs,
-            told=telling.tell(text, healed=use.healed, files=files, left_out=use.left_out),
+            told=prompts.tell(text, healed=use.healed, files=files, left_out=use.left_out),
             images=tuple(one.url for one in pictures[: self._policy.images]),
             files=(*files, *figures),
             gone=use.gone,

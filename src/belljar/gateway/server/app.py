@@ -11,24 +11,24 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext
 from belljar.errors import BelljarError, Unauthenticated
 from belljar.gateway.engine.caller import Caller
 from belljar.gateway.server import auth, clients, page
+from belljar.gateway.server.access_log import GONE, Ledger
 from belljar.gateway.server.chat import ChatRoutes
 from belljar.gateway.server.containers import ContainerRoutes
 from belljar.gateway.server.conversations import ConversationRoutes
 from belljar.gateway.server.files import Files
 from belljar.gateway.server.health import HealthRoutes
 from belljar.gateway.server.http import Gone, Headers, Message, Receive, Refusal, Request, Scope, Send, stopping
-from belljar.gateway.server.ledger import GONE, Ledger
+from belljar.gateway.server.interfaces import Services
 from belljar.gateway.server.log import Journal
 from belljar.gateway.server.metrics import Metrics
 from belljar.gateway.server.models import ModelRoutes
 from belljar.gateway.server.options import Options
 from belljar.gateway.server.origin import Origins, preflight
-from belljar.gateway.server.ports import Services
 from belljar.gateway.server.quota import Quotas
 from belljar.gateway.server.responses import ResponseRoutes
 from belljar.gateway.server.routing import Found, Missed, Router
 from belljar.gateway.server.socket import ResponseSocket
-from belljar.gateway.upstream import itself
+from belljar.gateway.upstream import loop_guard
 from belljar.wire import faults
 from belljar.wire.faults import Fault
 
@@ -36,7 +36,7 @@ Life = Callable[[], AbstractAsyncContextManager[object]]
 
 _UNMATCHED = "unmatched"
 _SHOWN = 200
-_FROM = itself.HEADER.encode()
+_FROM = loop_guard.HEADER.encode()
 _log = logging.getLogger("belljar.server")
 
 
@@ -122,8 +122,8 @@ class GatewayApp:
             await self._miss(request, found.allowed)
             return
         came = request.headers.get(_FROM)
-        hops = () if came is None else itself.came_through(came)
-        if hops and (self._me in hops or len(hops) >= itself.MOST):
+        hops = () if came is None else loop_guard.came_through(came)
+        if hops and (self._me in hops or len(hops) >= loop_guard.MOST):
             raise Refusal(_loop(hops, self._me))
         request.params = found.params
         if not found.route.open:
@@ -221,7 +221,7 @@ def _loop(hops: Sequence[str], me: str) -> Fault:
         type="server_error",
         code="upstream_loop",
         message=f"{what} Change the upstream's base_url, or the OPENAI_BASE_URL with which the gateway was started."
-        f" (The header {itself.HEADER} tells the way.)",
+        f" (The header {loop_guard.HEADER} tells the way.)",
         retryable=False,
     )
 

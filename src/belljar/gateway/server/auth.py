@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from belljar.errors import Unauthenticated
-from belljar.gateway.server.ports import Keyring
+from belljar.gateway.server.interfaces import Keyring
 from belljar.gateway.store.keys import LOCAL
 
 

@@ -6,8 +6,8 @@ from belljar.errors import BelljarError
 from belljar.gateway.chat_completions.answers import Chunks, completion, error_frame, fault_of, fault_of_failed
 from belljar.gateway.chat_completions.reading import read_chat
 from belljar.gateway.server.http import Refusal, Request
+from belljar.gateway.server.interfaces import Engine
 from belljar.gateway.server.options import Options
-from belljar.gateway.server.ports import Engine
 from belljar.gateway.server.quota import Quotas
 from belljar.gateway.server.responses import finished
 from belljar.gateway.server.routing import Route

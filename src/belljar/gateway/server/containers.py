@@ -5,13 +5,13 @@ from __future__ import annotations
 from belljar.errors import InvalidRequest
 from belljar.gateway.server import downloads, objects, uploads
 from belljar.gateway.server.http import Request
+from belljar.gateway.server.interfaces import Services
 from belljar.gateway.server.multipart import MULTIPART
 from belljar.gateway.server.options import Options
-from belljar.gateway.server.ports import Services
 from belljar.gateway.server.quota import Quotas
 from belljar.gateway.server.routing import Route
 from belljar.gateway.store.base import Blob, ContainerFileRecord, ContainerRecord, FileRecord
-from belljar.wire import complaints, reading
+from belljar.wire import error_messages, reading
 from belljar.wire.codec import encode
 from belljar.wire.containers import Container
 from belljar.wire.items import Json
@@ -158,7 +158,7 @@ class ContainerRoutes:
     ) -> list[ContainerFileRecord]:
         """An archive that is the body itself: large ones come in quicker so than in a form."""
         if not extract:
-            raise complaints.missing("extract", "Add '?extract=true' to have the body unpacked, or send a form.")
+            raise error_messages.missing("extract", "Add '?extract=true' to have the body unpacked, or send a form.")
         room = await uploads.Room.of(self._quotas, request.caller.owner, self._options.largest_upload)
         async with uploads.receive_body(request, self._blobs, room, "archive") as file:
             return list(await self._containers.extract(container, await file.keep(), file.filename))
@@ -177,23 +177,23 @@ def _read(form: uploads.Form, extract: bool) -> bool:
     """Whether to unpack; the form must hold one of `file` and `file_id`."""
     for name in form.fields:
         if name not in _FIELDS:
-            raise complaints.unknown(name)
+            raise error_messages.unknown(name)
     told = form.fields.get("extract", "true" if extract else "false").lower()
     if told not in ("true", "false"):
-        raise complaints.not_one_of("extract", told, ("true", "false"))
+        raise error_messages.not_one_of("extract", told, ("true", "false"))
     if form.file is not None and "file_id" in form.fields:
-        raise complaints.both("file", "file_id")
+        raise error_messages.both("file", "file_id")
     if form.file is None and "file_id" not in form.fields:
-        raise complaints.missing("file", "Send either 'file' or 'file_id'.")
+        raise error_messages.missing("file", "Send either 'file' or 'file_id'.")
     return told == "true"
 
 
 def _file_id(body: dict[str, Json]) -> str:
     for name in body:
         if name != "file_id":
-            raise complaints.unknown(name)
+            raise error_messages.unknown(name)
     if "file_id" not in body:
-        raise complaints.missing("file_id", "Send it, or a file as 'multipart/form-data'.")
+        raise error_messages.missing("file_id", "Send it, or a file as 'multipart/form-data'.")
     if not isinstance(body["file_id"], str):
-        raise complaints.wrong_type("file_id", ["a string"], body["file_id"])
+        raise error_messages.wrong_type("file_id", ["a string"], body["file_id"])
     return body["file_id"]

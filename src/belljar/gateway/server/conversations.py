@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from belljar.gateway.server import objects
 from belljar.gateway.server.http import Request
+from belljar.gateway.server.interfaces import Conversations
 from belljar.gateway.server.options import Options
-from belljar.gateway.server.ports import Conversations
 from belljar.gateway.server.routing import Route
-from belljar.wire import complaints, reading
+from belljar.wire import error_messages, reading
 from belljar.wire.codec import encode
 from belljar.wire.items import Json
 
@@ -44,7 +44,7 @@ class ConversationRoutes:
     async def update(self, request: Request) -> None:
         body = await self._body(request, {"metadata"})
         if "metadata" not in body:
-            raise complaints.missing("metadata")
+            raise error_messages.missing("metadata")
         metadata = reading.read_metadata(body["metadata"])
         record = await self._conversations.update(request.params["id"], request.caller, metadata)
         await request.reply(200, encode(objects.conversation(record)))
@@ -57,7 +57,7 @@ class ConversationRoutes:
     async def add_items(self, request: Request) -> None:
         body = await self._body(request, {"items"})
         if "items" not in body:
-            raise complaints.missing("items")
+            raise error_messages.missing("items")
         items = reading.read_items(body["items"], "items")
         kept = await self._conversations.add_items(request.params["id"], request.caller, items)
         await request.reply(200, objects.page_of_items(kept, False))
@@ -83,5 +83,5 @@ class ConversationRoutes:
         body = await request.json(self._options.largest_body)
         for name in body:
             if name not in accepted:
-                raise complaints.unknown(name)
+                raise error_messages.unknown(name)
         return body

@@ -9,9 +9,9 @@ from typing import cast
 
 from msgspec import Struct
 
-from belljar.gateway.server import names
+from belljar.gateway.server import filenames
+from belljar.gateway.server.cancel_on_disconnect import CancelOnDisconnect
 from belljar.gateway.server.http import Headers, Refusal, Request
-from belljar.gateway.server.tether import Tether
 from belljar.wire.faults import Fault
 
 _RANGE = re.compile(rb"bytes=(?:(\d{1,18})-(\d{0,18})|-(\d{1,18}))")
@@ -33,7 +33,7 @@ async def deliver(request: Request, download: Download) -> None:
     tag = b'"%b"' % download.blob.encode()
     headers: Headers = (
         (b"content-type", download.type.encode("latin-1")),
-        (b"content-disposition", names.attachment(download.filename)),
+        (b"content-disposition", filenames.attachment(download.filename)),
         (b"accept-ranges", b"bytes"),
         (b"etag", tag),
         (b"cache-control", b"private, no-cache"),
@@ -80,7 +80,7 @@ async def _send(request: Request, download: Download, headers: Headers, start: i
     chunks = cast(AsyncGenerator[bytes, None], download.chunks)
     at = 0
     async with aclosing(chunks):
-        with Tether(request.gone):
+        with CancelOnDisconnect(request.gone):
             async for chunk in chunks:
                 if not request.status:
                     await request.open(status, headers)

@@ -14,7 +14,7 @@ from belljar.gateway.server.options import Options
 from belljar.gateway.server.quota import Quotas
 from belljar.gateway.server.routing import Route
 from belljar.gateway.store.base import Blobs, FileRecord, Records
-from belljar.wire import complaints, ids
+from belljar.wire import error_messages, ids
 from belljar.wire.codec import encode
 from belljar.wire.files import Purpose
 
@@ -57,7 +57,7 @@ class Files:
         async with uploads.receive(request, self._blobs, room) as form:
             purpose, life = _read(form.fields)
             if form.file is None:
-                raise complaints.missing("file")
+                raise error_messages.missing("file")
             blob = await form.file.keep()
             now = int(self._clock())
             record = FileRecord(
@@ -116,26 +116,26 @@ def _read(fields: dict[str, str]) -> tuple[str, int | None]:
     """The purpose, and the seconds until the file expires."""
     for name in fields:
         if name not in _FIELDS:
-            raise complaints.unknown(name)
+            raise error_messages.unknown(name)
     if "purpose" not in fields:
-        raise complaints.missing("purpose")
+        raise error_messages.missing("purpose")
     if fields["purpose"] not in _PURPOSES:
-        raise complaints.not_one_of("purpose", fields["purpose"], _PURPOSES)
+        raise error_messages.not_one_of("purpose", fields["purpose"], _PURPOSES)
     if _ANCHOR not in fields and _SECONDS not in fields:
         return fields["purpose"], None
     if _ANCHOR not in fields or _SECONDS not in fields:
-        raise complaints.missing("expires_after.seconds" if _ANCHOR in fields else "expires_after.anchor")
+        raise error_messages.missing("expires_after.seconds" if _ANCHOR in fields else "expires_after.anchor")
     if fields[_ANCHOR] != "created_at":
-        raise complaints.not_one_of("expires_after.anchor", fields[_ANCHOR], ["created_at"])
+        raise error_messages.not_one_of("expires_after.anchor", fields[_ANCHOR], ["created_at"])
     return fields["purpose"], _life(fields[_SECONDS])
 
 
 def _life(text: str) -> int:
     if not (text.isascii() and text.isdecimal() and len(text) < 15):
-        raise complaints.wrong_type("expires_after.seconds", ["an integer"], text)
+        raise error_messages.wrong_type("expires_after.seconds", ["an integer"], text)
     seconds = int(text)
     if seconds < _SHORTEST:
-        raise complaints.out_of_range("expires_after.seconds", seconds, _SHORTEST, decimal=False)
+        raise error_messages.out_of_range("expires_after.seconds", seconds, _SHORTEST, decimal=False)
     if seconds > _LONGEST:
-        raise complaints.out_of_range("expires_after.seconds", seconds, _LONGEST, decimal=False)
+        raise error_messages.out_of_range("expires_after.seconds", seconds, _LONGEST, decimal=False)
     return seconds

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from belljar.gateway.server.http import JSON, Request
+from belljar.gateway.server.interfaces import Health
 from belljar.gateway.server.metrics import Metrics
-from belljar.gateway.server.ports import Health
 from belljar.gateway.server.routing import Route
 from belljar.wire.codec import encode
 

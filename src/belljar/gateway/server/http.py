@@ -9,9 +9,9 @@ from typing import Any, TypeAlias
 
 from belljar.errors import InvalidRequest, TooLarge
 from belljar.gateway.engine.caller import Caller
-from belljar.gateway.server import packed
+from belljar.gateway.server import content_encoding
+from belljar.gateway.server.body_reader import CONNECTION, LARGE, Rest
 from belljar.gateway.server.query import Query
-from belljar.gateway.server.rest import CONNECTION, LARGE, Rest
 from belljar.wire import ids, reading
 from belljar.wire.faults import Fault, body
 from belljar.wire.items import Json
@@ -76,7 +76,7 @@ class Request:
         self._patience = patience
         self._query: Query | None = None
         self._read = 0
-        self._unpacker: packed.Unpacker | None = None
+        self._unpacker: content_encoding.Unpacker | None = None
         self.scope = scope
         self.method: str = scope["method"]
         self.path: str = scope["raw_path"].decode("ascii", "replace")
@@ -127,14 +127,14 @@ class Request:
         if self.encoding == _PLAIN:
             return await self._bytes()
         if self._unpacker is None:
-            self._unpacker = packed.unpacker(self.encoding)
+            self._unpacker = content_encoding.unpacker(self.encoding)
             if self._unpacker is None:
-                raise Refusal(packed.unknown(self.encoding), (packed.ACCEPTED,))
+                raise Refusal(content_encoding.unknown(self.encoding), (content_encoding.ACCEPTED,))
         while True:
             data = b"" if self._unpacker.waiting else await self._bytes()
             if not data and not self._unpacker.waiting:
                 if not self._unpacker.over:
-                    raise packed.cut_short(self.encoding)
+                    raise content_encoding.cut_short(self.encoding)
                 return b""
             if piece := self._unpacker.feed(data):
                 return piece

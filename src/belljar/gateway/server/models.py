@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from belljar.gateway.server import objects
 from belljar.gateway.server.http import Refusal, Request
-from belljar.gateway.server.ports import ModelInfo, Models
+from belljar.gateway.server.interfaces import ModelInfo, Models
 from belljar.gateway.server.routing import Route
 from belljar.wire.codec import encode
 from belljar.wire.faults import Fault

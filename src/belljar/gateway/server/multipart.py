@@ -10,7 +10,7 @@ from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, MultipartState
 
 from belljar.errors import InvalidRequest
-from belljar.gateway.server import names
+from belljar.gateway.server import filenames
 
 MULTIPART = b"multipart/form-data"
 _TYPE = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+/[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -41,7 +41,7 @@ class FormReader:
     """Feed it the body; it raises `InvalidRequest` where that is not a form."""
 
     def __init__(self, content_type: bytes) -> None:
-        boundary = names.parameters(content_type).get("boundary", "")
+        boundary = filenames.parameters(content_type).get("boundary", "")
         if not boundary:
             raise InvalidRequest(
                 "The content type 'multipart/form-data' has no boundary. Let your HTTP client write the header."
@@ -93,7 +93,7 @@ class FormReader:
         self._field = self._value = b""
 
     def _headers_end(self) -> None:
-        given = names.parameters(self._headers.get(b"content-disposition", b""))
+        given = filenames.parameters(self._headers.get(b"content-disposition", b""))
         if "name" not in given:
             raise InvalidRequest("A part of the multipart form has no name in its Content-Disposition.")
         kind = self._headers.get(b"content-type", b"").decode("latin-1").partition(";")[0].strip().lower()

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct
 
 from belljar.gateway.containers.names import MOUNT
-from belljar.gateway.server.ports import ModelInfo
+from belljar.gateway.server.interfaces import ModelInfo
 from belljar.gateway.store.base import ContainerFileRecord, ContainerRecord, ConversationRecord, FileRecord, ItemRecord
 from belljar.wire import answers
 from belljar.wire.answers import Deleted, DeletedKind, ListPage, Row

@@ -10,10 +10,10 @@ from importlib.resources.abc import Traversable
 from msgspec import Struct
 
 from belljar.errors import NotFound
+from belljar.gateway.server.container_downloads import Produced
 from belljar.gateway.server.http import Headers, Request
+from belljar.gateway.server.interfaces import Services
 from belljar.gateway.server.options import Options
-from belljar.gateway.server.ports import Services
-from belljar.gateway.server.produced import Produced
 from belljar.gateway.server.quota import Quotas
 from belljar.gateway.server.routing import Route
 from belljar.sandbox.remedies import REMEDIES, Reader

@@ -16,17 +16,17 @@ from belljar.files import approval
 from belljar.files.approval import Proposal
 from belljar.files.project import Entry, Project
 from belljar.files.results import CodeExecutionOutputFile, FileDownloadResult, spool
-from belljar.gateway.server import names, objects, uploads
+from belljar.gateway.server import filenames, objects, uploads
+from belljar.gateway.server.container_downloads import Named, Produced, chosen
 from belljar.gateway.server.http import Request
+from belljar.gateway.server.interfaces import Services
 from belljar.gateway.server.options import Options
-from belljar.gateway.server.ports import Services
-from belljar.gateway.server.produced import Named, Produced, chosen
 from belljar.gateway.server.quota import Quotas
 from belljar.gateway.server.routing import Route
 from belljar.gateway.store.base import Blobs, FileRecord
 from belljar.sandbox.mime import guess_type
 from belljar.visible import visible
-from belljar.wire import complaints, ids
+from belljar.wire import error_messages, ids
 from belljar.wire.codec import encode
 from belljar.wire.items import Json
 
@@ -79,7 +79,7 @@ class ProjectRoutes:
         with _told(path), await asyncio.to_thread(self._project.open_file, path) as file:
             room.check(os.fstat(file.fileno()).st_size)
             blob = await self._blobs.adopt(_pieces(file, room))
-        name = names.filename(path, param="path")
+        name = filenames.filename(path, param="path")
         record = FileRecord(
             id=ids.new("file"),
             owner=owner,
@@ -142,7 +142,7 @@ class ProjectRoutes:
     async def _files(self, body: dict[str, Json], owner: str) -> list[_Output]:
         wanted = body.get("file_ids")
         if not isinstance(wanted, list) or not all(isinstance(one, str) for one in wanted):
-            raise complaints.wrong_type("file_ids", ["a list of texts"], wanted)
+            raise error_messages.wrong_type("file_ids", ["a list of texts"], wanted)
         if len(wanted) > _MOST_FILES:
             raise InvalidRequest(f"file_ids: more than {_MOST_FILES} at once. Save them in parts.", param="file_ids")
         files = chosen(await self._produced.of(_text(body, "container_id"), owner), wanted)
@@ -219,9 +219,9 @@ async def _pieces(file: BinaryIO, room: uploads.Room) -> AsyncIterator[bytes]:
 
 def _text(body: dict[str, Json], name: str) -> str:
     if name not in body:
-        raise complaints.missing(name)
+        raise error_messages.missing(name)
     if not isinstance(body[name], str):
-        raise complaints.wrong_type(name, ["a string"], body[name])
+        raise error_messages.wrong_type(name, ["a string"], body[name])
     return cast(str, body[name])
 
 

@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl
 
 from belljar.errors import InvalidRequest
 from belljar.gateway.store.base import Order, Page
-from belljar.wire import complaints
+from belljar.wire import error_messages
 from belljar.wire.requests import Include
 
 _INCLUDES: tuple[Include, ...] = get_args(Include)
@@ -43,7 +43,7 @@ class Query:
     def flag(self, name: str) -> bool:
         value = self._last.get(name, "false")
         if value.lower() not in ("true", "false"):
-            raise complaints.not_one_of(name, value, ("true", "false"))
+            raise error_messages.not_one_of(name, value, ("true", "false"))
         return value.lower() == "true"
 
     def whole(self, name: str, default: int, *, least: int, most: int | None = None) -> int:
@@ -51,12 +51,12 @@ class Query:
         if text is None:
             return default
         if not _WHOLE.fullmatch(text):
-            raise complaints.wrong_type(name, ["an integer"], text)
+            raise error_messages.wrong_type(name, ["an integer"], text)
         value = int(text)
         if value < least:
-            raise complaints.out_of_range(name, value, least, decimal=False)
+            raise error_messages.out_of_range(name, value, least, decimal=False)
         if most is not None and value > most:
-            raise complaints.out_of_range(name, value, most, decimal=False)
+            raise error_messages.out_of_range(name, value, most, decimal=False)
         return value
 
     def include(self) -> tuple[Include, ...]:
@@ -78,11 +78,11 @@ class Query:
             case "desc":
                 return "desc"
             case other:
-                raise complaints.not_one_of("order", other, ("asc", "desc"))
+                raise error_messages.not_one_of("order", other, ("asc", "desc"))
 
 
 def _include(value: str, at: int) -> Include:
     for known in _INCLUDES:
         if value == known:
             return known
-    raise complaints.not_one_of(f"include[{at}]", value, _INCLUDES)
+    raise error_messages.not_one_of(f"include[{at}]", value, _INCLUDES)

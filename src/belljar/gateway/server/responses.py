@@ -6,13 +6,13 @@ from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
 
 from belljar.gateway.server import objects
+from belljar.gateway.server.cancel_on_disconnect import CancelOnDisconnect
 from belljar.gateway.server.http import Request
+from belljar.gateway.server.interfaces import Engine
 from belljar.gateway.server.options import Options
-from belljar.gateway.server.ports import Engine
 from belljar.gateway.server.quota import Quotas
 from belljar.gateway.server.routing import Route
 from belljar.gateway.server.streaming import pour
-from belljar.gateway.server.tether import Tether
 from belljar.wire import reading
 from belljar.wire.codec import encode, frames, sse
 from belljar.wire.events import TERMINAL, ErrorDetail, ErrorEvent, Event
@@ -84,7 +84,7 @@ class ResponseRoutes:
 
     async def compact(self, request: Request) -> None:
         asked = reading.read_compact(await request.json(self._options.largest_body))
-        with self._quotas.response(request.caller.owner), Tether(request.gone):
+        with self._quotas.response(request.caller.owner), CancelOnDisconnect(request.gone):
             compacted = await self._engine.compact(asked, request.caller)
         await request.reply(200, compacted)
 
@@ -131,7 +131,7 @@ async def finished(request: Request, run: AsyncGenerator[list[Event], None]) -> 
     """The response that a run ends with, as long as its client waits for it."""
     last: Event | None = None
     async with aclosing(run):
-        with Tether(request.gone):
+        with CancelOnDisconnect(request.gone):
             async for batch in run:
                 if batch:
                     last = batch[-1]

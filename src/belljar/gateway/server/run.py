@@ -14,8 +14,8 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from belljar.gateway.server import handshake
+from belljar.gateway.server.body_reader import CONNECTION, LARGE
 from belljar.gateway.server.http import Headers, Message
-from belljar.gateway.server.rest import CONNECTION, LARGE
 from belljar.gateway.server.socket import STOPPING
 from belljar.wire import ids
 from belljar.wire.faults import Fault, body

@@ -13,14 +13,14 @@ from msgspec import Struct
 
 from belljar.errors import BelljarError, InvalidRequest
 from belljar.gateway.engine.caller import Caller
+from belljar.gateway.server.access_log import GONE, Ledger
+from belljar.gateway.server.cancel_on_disconnect import CancelOnDisconnect
 from belljar.gateway.server.http import Gone, Message, Receive, Send, stopping
-from belljar.gateway.server.ledger import GONE, Ledger
+from belljar.gateway.server.interfaces import Engine
 from belljar.gateway.server.options import Options
-from belljar.gateway.server.ports import Engine
 from belljar.gateway.server.quota import Quotas
-from belljar.gateway.server.tether import Tether
 from belljar.gateway.store.base import ResponseRecord
-from belljar.wire import complaints, faults, ids, reading
+from belljar.wire import error_messages, faults, ids, reading
 from belljar.wire.codec import encode
 from belljar.wire.events import Event, Failed
 from belljar.wire.faults import Fault
@@ -50,16 +50,16 @@ def read(text: str) -> Asked:
     data = reading.read_json(text.encode())
     kind = data.pop("type", None)
     if kind is None:
-        raise complaints.missing("type")
+        raise error_messages.missing("type")
     if kind != "response.create":
-        raise complaints.not_one_of("type", str(kind), ["response.create"])
+        raise error_messages.not_one_of("type", str(kind), ["response.create"])
     lane = data.pop("stream_id", None)
     if lane is not None and not isinstance(lane, str):
-        raise complaints.wrong_type("stream_id", ["a string"], lane)
+        raise error_messages.wrong_type("stream_id", ["a string"], lane)
     if data.pop("background", None):
-        raise complaints.unsupported("background", "Send it to POST /v1/responses.")
+        raise error_messages.unsupported("background", "Send it to POST /v1/responses.")
     if data.pop("generate", None) is False:
-        raise complaints.unsupported("generate", "Leave it out: every response.create is answered.")
+        raise error_messages.unsupported("generate", "Leave it out: every response.create is answered.")
     data.pop("stream_options", None)
     return Asked(reading.read_response({**data, "stream": True}), lane)
 
@@ -120,7 +120,7 @@ class _Session:
     async def run(self, life: float) -> None:
         loop = asyncio.get_running_loop()
         ends = loop.time() + life
-        with Tether(self._listen, after=0):
+        with CancelOnDisconnect(self._listen, after=0):
             while loop.time() < ends and not self._stopping:
                 try:
                     async with asyncio.timeout_at(ends):

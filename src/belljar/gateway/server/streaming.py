@@ -9,8 +9,8 @@ from contextlib import aclosing
 from typing import TypeVar
 
 from belljar.errors import BelljarError
+from belljar.gateway.server.cancel_on_disconnect import CancelOnDisconnect
 from belljar.gateway.server.http import EVENTS, Gone, Headers, Request, stopping
-from belljar.gateway.server.tether import Tether
 from belljar.wire import faults
 from belljar.wire.codec import DONE, PING
 from belljar.wire.faults import Fault
@@ -73,7 +73,7 @@ async def pour(
     unsent = b""
     try:
         async with aclosing(batches), aclosing(_framed(batches, frame)) as pieces:
-            with Tether(stream.watch):
+            with CancelOnDisconnect(stream.watch):
                 async for piece in pieces:
                     if not request.status:
                         await stream.open()

@@ -6,13 +6,13 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 
 from belljar.errors import InvalidRequest, TooLarge
-from belljar.gateway.server import names
+from belljar.gateway.server import filenames
+from belljar.gateway.server.body_reader import CutOff, Rest, Stalled
 from belljar.gateway.server.http import Gone, Refusal, Request
 from belljar.gateway.server.multipart import Begun, Ended, FormReader, Piece
 from belljar.gateway.server.quota import Quotas
-from belljar.gateway.server.rest import CutOff, Rest, Stalled
 from belljar.gateway.store.base import Blob, Blobs, BlobWriter
-from belljar.wire import complaints
+from belljar.wire import error_messages
 
 _LARGEST_FIELD = 1 << 16
 _MOST_FIELDS = 32
@@ -96,7 +96,7 @@ async def receive(request: Request, blobs: Blobs, room: Room) -> AsyncIterator[F
                     case Piece(piece) if field:
                         value += piece
                         if len(value) > _LARGEST_FIELD:
-                            raise complaints.too_long(field, "string", _LARGEST_FIELD, len(value))
+                            raise error_messages.too_long(field, "string", _LARGEST_FIELD, len(value))
                     case Piece(piece) if form.file is not None:
                         await form.file.add(piece)
                         room.check(form.file.size)
@@ -131,10 +131,10 @@ async def receive_body(request: Request, blobs: Blobs, room: Room, filename: str
 
 def _name(form: Form, field: str, filename: str) -> str:
     if field != "file":
-        raise complaints.unknown(field)
+        raise error_messages.unknown(field)
     if form.file is not None:
         raise InvalidRequest("The form holds more than one 'file'. Send them one by one.", param="file")
-    return names.filename(filename)
+    return filenames.filename(filename)
 
 
 def _field(form: Form, name: str) -> str:

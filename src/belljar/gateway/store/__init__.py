@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from belljar.gateway.store.opening import open_store
+from belljar.gateway.store.local_store import open_store
 
 __all__ = ["open_store"]

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 from belljar.errors import BadSettings
-from belljar.gateway.store import faults
+from belljar.gateway.store import disk_errors
 
 PATIENCE = 10.0
 """Seconds to wait for another process that writes."""
@@ -30,7 +30,7 @@ def connect(path: Path) -> sqlite3.Connection:
             connection.close()
             raise
     except sqlite3.Error as error:
-        raise faults.of_sqlite(error, path) from error
+        raise disk_errors.of_sqlite(error, path) from error
     return connection
 
 
@@ -42,7 +42,7 @@ def _make(path: Path) -> None:
     except FileExistsError:
         pass
     except OSError as error:
-        raise faults.of_system(error, path) from error
+        raise disk_errors.of_system(error, path) from error
 
 
 def _write_ahead(connection: sqlite3.Connection) -> str:

@@ -17,9 +17,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from belljar.errors import NotFound
-from belljar.gateway.store import faults, slices
+from belljar.gateway.store import blob_slices, disk_errors
 from belljar.gateway.store.base import Blob, Records
-from belljar.gateway.store.trust import Trust
+from belljar.gateway.store.blob_verification import Trust
 
 HOP = 1 << 20
 """Bytes for which going to a thread is worth it."""
@@ -48,7 +48,7 @@ class DirectoryBlobs:
             for directory in (root, self._incoming):
                 directory.mkdir(mode=0o700, exist_ok=True)
         except OSError as error:
-            raise faults.of_system(error, root) from error
+            raise disk_errors.of_system(error, root) from error
 
     def write(self) -> Incoming:
         return Incoming(self._incoming / secrets.token_hex(16), self._keep, self._root)
@@ -63,7 +63,7 @@ class DirectoryBlobs:
         return await asyncio.to_thread(self._keep_all, contents)
 
     async def stream(self, name: str, *, chunk: int = HOP) -> AsyncIterator[bytes]:
-        part = slices.read(name)
+        part = blob_slices.read(name)
         file = await asyncio.to_thread(self._open, name if part is None else part.whole)
         at, left = (0, sys.maxsize) if part is None else (part.start, part.size)
         try:
@@ -103,10 +103,10 @@ class DirectoryBlobs:
         except FileNotFoundError:
             pass  # whoever reads it will hear so
         except OSError as error:
-            raise faults.of_system(error, self._root) from error
+            raise disk_errors.of_system(error, self._root) from error
 
     async def remove_unused(self, records: Records, names: Iterable[str]) -> int:
-        unused = await records.unused_blobs(sorted(set(map(slices.whole, names))))
+        unused = await records.unused_blobs(sorted(set(map(blob_slices.whole, names))))
         return await asyncio.to_thread(self._remove, unused, RECENT)
 
     async def sweep(self, records: Records) -> int:
@@ -128,7 +128,7 @@ class DirectoryBlobs:
         except FileNotFoundError:
             pass
         except OSError as error:
-            raise faults.of_system(error, self._root) from error
+            raise disk_errors.of_system(error, self._root) from error
         raise NotFound(f"There is no content {name!r}: it was deleted.")
 
     def _is_trusted(self, place: Path) -> bool:
@@ -192,7 +192,7 @@ class DirectoryBlobs:
                             written[blob.name] = self._written(data)
                         _move(written[blob.name], place)
         except OSError as error:
-            raise faults.of_system(error, self._root) from error
+            raise disk_errors.of_system(error, self._root) from error
         finally:
             for path in written.values():
                 path.unlink(missing_ok=True)
@@ -352,7 +352,7 @@ class Incoming:
         try:
             yield
         except OSError as error:
-            raise faults.of_system(error, self._root) from error
+            raise disk_errors.of_system(error, self._root) from error
 
 
 def _forget(hop: asyncio.Future[None]) -> None:

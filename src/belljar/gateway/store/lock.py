@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from belljar.errors import InvalidRequest
-from belljar.gateway.store import faults
-from belljar.gateway.store.opening import prepare
+from belljar.gateway.store import disk_errors
+from belljar.gateway.store.local_store import prepare
 
 NAME = "gateway.lock"
 _LONGEST = 200
@@ -27,7 +27,7 @@ def held(directory: Path) -> Iterator[None]:
     try:
         file = os.open(directory / NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except OSError as error:
-        raise faults.of_system(error, directory) from error
+        raise disk_errors.of_system(error, directory) from error
     try:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -38,7 +38,7 @@ def held(directory: Path) -> Iterator[None]:
                 param="state_dir",
             ) from None
         except OSError as error:
-            raise faults.of_system(error, directory) from error
+            raise disk_errors.of_system(error, directory) from error
         os.truncate(file, 0)
         os.pwrite(file, f"process {os.getpid()} on {socket.gethostname()}".encode(), 0)
         yield

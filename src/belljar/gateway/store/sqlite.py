@@ -14,7 +14,7 @@ from typing import TypeVar
 import msgspec
 
 from belljar.errors import InvalidRequest, NotFound
-from belljar.gateway.store import faults
+from belljar.gateway.store import disk_errors
 from belljar.gateway.store.base import (
     ContainerFileRecord,
     ContainerRecord,
@@ -26,7 +26,7 @@ from belljar.gateway.store.base import (
     ResponseRecord,
 )
 from belljar.gateway.store.connection import connect
-from belljar.gateway.store.recent import Recent
+from belljar.gateway.store.response_cache import Recent
 from belljar.gateway.store.rows import (
     CONTAINER_FILES,
     CONTAINERS,
@@ -74,7 +74,7 @@ class SqliteRecords:
         except Exception as error:
             writing.close()
             if isinstance(error, sqlite3.Error):
-                raise faults.of_sqlite(error, path) from error
+                raise disk_errors.of_sqlite(error, path) from error
             raise
         self._reading.execute("PRAGMA query_only = ON")
         self._turn = threading.Lock()
@@ -309,7 +309,7 @@ class SqliteRecords:
             with self._turn:
                 return self._reading.execute(sql, values).fetchall()
         except sqlite3.Error as error:
-            raise faults.of_sqlite(error, self._path) from error
+            raise disk_errors.of_sqlite(error, self._path) from error
 
     def _all(self, table: Table[R], rest: str, *values: object) -> list[R]:
         return [table.read(row) for row in self._rows(f"{table.select} {rest}", *values)]

@@ -11,7 +11,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from belljar.errors import OperatorError
-from belljar.gateway.store import faults
+from belljar.gateway.store import disk_errors
 
 T = TypeVar("T")
 Work: TypeAlias = Callable[[sqlite3.Connection], T]
@@ -119,7 +119,7 @@ class Writer:
             pass  # SQLite has done so itself, as it does when the disk fails
 
     def _explain(self, error: Exception) -> Exception:
-        return faults.of_sqlite(error, self._path) if isinstance(error, sqlite3.Error) else error
+        return disk_errors.of_sqlite(error, self._path) if isinstance(error, sqlite3.Error) else error
 
 
 def _tell(batch: list[Job], outcomes: list[Outcome]) -> None:

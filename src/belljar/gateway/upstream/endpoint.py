@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from belljar import __version__
 from belljar.config import Upstream
 from belljar.errors import BadSettings, ProviderError, Unreachable
-from belljar.gateway.upstream.answers import Broken
+from belljar.gateway.upstream.http_response import ConnectionFailed
 from belljar.vendors import bearer
 from belljar.vendors.servers import TABLE, ServerProfile, guess
 
@@ -61,7 +61,7 @@ class Endpoint:
         """An address at the same server, whatever the base has in its path."""
         return self._origin + path
 
-    def unreachable(self, broken: Broken) -> Unreachable:
+    def unreachable(self, broken: ConnectionFailed) -> Unreachable:
         """The failure in words that name the upstream and what to do."""
         if not broken.resend:
             return Unreachable(f"{self}: {broken}; ask again, or look into its log")

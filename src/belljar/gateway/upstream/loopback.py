@@ -14,10 +14,10 @@ from urllib.parse import urlsplit
 
 import httptools
 
-from belljar.gateway.upstream.answers import (
+from belljar.gateway.upstream.http_response import (
     CONNECT_SECONDS,
-    Answer,
-    Broken,
+    ConnectionFailed,
+    HttpResponse,
     cut,
     dropped,
     not_http,
@@ -36,7 +36,9 @@ class LoopbackClient:
     def __init__(self) -> None:
         self._idle: dict[tuple[str, int], list[_Connection]] = {}
 
-    async def send(self, method: str, url: str, headers: Mapping[str, str], body: bytes, *, timeout: float) -> Answer:
+    async def send(
+        self, method: str, url: str, headers: Mapping[str, str], body: bytes, *, timeout: float
+    ) -> HttpResponse:
         parts = urlsplit(url)
         place = (parts.hostname or "", parts.port or 80)
         path = f"{parts.path or '/'}?{parts.query}" if parts.query else parts.path or "/"
@@ -49,7 +51,7 @@ class LoopbackClient:
             if connection.open:
                 try:
                     return await connection.ask(message, timeout)
-                except Broken as broken:
+                except ConnectionFailed as broken:
                     if not broken.resend:
                         raise
                 break  # the server had closed it meanwhile; a new connection tells whether it is there at all
@@ -94,7 +96,7 @@ class _Connection(asyncio.Protocol):
     def open(self) -> bool:
         return not self._transport.is_closing()
 
-    async def ask(self, message: bytes, timeout: float) -> Answer:
+    async def ask(self, message: bytes, timeout: float) -> HttpResponse:
         exchange = self._exchange = _Exchange(self, self._loop, timeout)
         # One piece: of several an empty one, such as no body, stays in asyncio's buffer for ever from Python 3.12 on.
         self._transport.write(message)
@@ -214,7 +216,7 @@ class _Exchange:
         self.begun = False
         self.until_closed = False
         self.done = False
-        self.broken: Broken | None = None
+        self.broken: ConnectionFailed | None = None
 
     async def head(self) -> None:
         while not self.status:
@@ -251,7 +253,7 @@ class _Exchange:
         self._pieces.append(body)
         self._held += len(body)
 
-    def fail(self, broken: Broken) -> None:
+    def fail(self, broken: ConnectionFailed) -> None:
         self.broken = broken
         self.wake()
 

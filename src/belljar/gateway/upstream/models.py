@@ -12,11 +12,11 @@ from msgspec import Struct
 
 from belljar.config import Upstream
 from belljar.errors import BadSettings, InvalidRequest, Loading, ProviderError, Unreachable
-from belljar.gateway.upstream import builtin
+from belljar.gateway.builtin_model import model as builtin_model
 from belljar.gateway.upstream.discovery import plain_name
-from belljar.gateway.upstream.rounds import Round
-from belljar.gateway.upstream.shelf import Route, Shelf
+from belljar.gateway.upstream.list_refresh import Round
 from belljar.gateway.upstream.transport import Transport
+from belljar.gateway.upstream.upstream_models import Route, UpstreamModels
 from belljar.vendors.deltas import Model
 
 __all__ = ["Infos", "ModelInfo", "Models", "Route"]
@@ -59,10 +59,10 @@ class Models:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`sought` are those that may be there, now or later. `own` stands in for the built-in model."""
-        self._own = Route(own or builtin.BuiltIn(), builtin.NAME, builtin.TRAITS, builtin.NAME)
+        self._own = Route(own or builtin_model.BuiltIn(), builtin_model.NAME, builtin_model.TRAITS, builtin_model.NAME)
         self._all = [
-            *(Shelf(one, transport) for one in upstreams),
-            *(Shelf(one, transport, sought=True) for one in sought),
+            *(UpstreamModels(one, transport) for one in upstreams),
+            *(UpstreamModels(one, transport, sought=True) for one in sought),
         ]
         name, count = Counter(one.name for one in upstreams).most_common(1)[0] if upstreams else ("", 0)
         if count > 1:
@@ -70,7 +70,7 @@ class Models:
         asked = [shelf for shelf in self._all if shelf.asked]
         self._near = Round([shelf for shelf in asked if shelf.near], self._index, clock)
         self._far = Round([shelf for shelf in asked if not shelf.near], self._index, clock)
-        self._shelves: Mapping[str, Shelf] = {}
+        self._shelves: Mapping[str, UpstreamModels] = {}
         self._routes: Mapping[str, Route] = {}
         self._index()
 
@@ -138,7 +138,7 @@ class Models:
         offering = self._offering(name)
         return offering[0].route(name) if len(offering) == 1 else None
 
-    def _offering(self, name: str) -> Sequence[Shelf]:
+    def _offering(self, name: str) -> Sequence[UpstreamModels]:
         """The upstreams that have the name in their lists, or else that have a pattern for it.
 
         What was only found comes after what was given: a server that starts changes nothing for names that worked.
@@ -149,7 +149,7 @@ class Models:
 
     def _index(self) -> None:
         """The upstreams that are there, and the bare names that are clear: in one list, not our own, and no prefix."""
-        shelves: dict[str, Shelf] = {}
+        shelves: dict[str, UpstreamModels] = {}
         for shelf in self._all:
             if shelf.offered:
                 shelves.setdefault(shelf.name, shelf)  # what was found does not take the name of what was given one
@@ -160,12 +160,12 @@ class Models:
             for name in shelf.known
             if self._offering(name) == [shelf] and name.partition("/")[0] not in shelves
         }
-        routes[builtin.NAME] = self._own
+        routes[builtin_model.NAME] = self._own
         self._routes = routes
 
     def known(self) -> Infos:
         """Those that are known now, asking nobody."""
-        infos = [ModelInfo(builtin.NAME, builtin.NAME)]
+        infos = [ModelInfo(builtin_model.NAME, builtin_model.NAME)]
         for shelf in self._shelves.values():
             for name, listed in shelf.known.items():
                 clear = name in self._routes and self._routes[name].upstream == shelf.name
@@ -211,7 +211,7 @@ class Models:
         )
 
 
-def _worth_telling(shelf: Shelf) -> bool:
+def _worth_telling(shelf: UpstreamModels) -> bool:
     """At a port where something was only sought, what answers like no model server is somebody else's business."""
     return not shelf.sought or shelf.offered or shelf.state in ("loading", "locked")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
-from belljar.listening import is_loopback
+from belljar.net import is_loopback
 
 _BEYOND_THE_SCHEME = len("https://")
 

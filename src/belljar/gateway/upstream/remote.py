@@ -13,10 +13,10 @@ from urllib.request import getproxies, proxy_bypass
 import aiohttp
 from yarl import URL
 
-from belljar.gateway.upstream.answers import (
+from belljar.gateway.upstream.http_response import (
     CONNECT_SECONDS,
-    Answer,
-    Broken,
+    ConnectionFailed,
+    HttpResponse,
     cut,
     dropped,
     not_http,
@@ -44,7 +44,7 @@ class RemoteClient:
         body: bytes | AsyncIterator[bytes],
         *,
         timeout: float,
-    ) -> Answer:
+    ) -> HttpResponse:
         if self._session is None:
             connector = aiohttp.TCPConnector(limit=0, ssl=self._trusted)
             self._session = aiohttp.ClientSession(
@@ -125,7 +125,7 @@ class _Response:
         self._response.close()
 
 
-def _unanswered(error: aiohttp.ClientError | OSError, timeout: float) -> Broken:
+def _unanswered(error: aiohttp.ClientError | OSError, timeout: float) -> ConnectionFailed:
     """Our words for aiohttp's: its own may quote the request."""
     match error:
         case aiohttp.ConnectionTimeoutError():
@@ -133,15 +133,17 @@ def _unanswered(error: aiohttp.ClientError | OSError, timeout: float) -> Broken:
         case TimeoutError():
             return silent(timeout)
         case aiohttp.ClientConnectorCertificateError():
-            return Broken("its TLS certificate is not trusted; set SSL_CERT_FILE if it is your own authority's")
+            return ConnectionFailed(
+                "its TLS certificate is not trusted; set SSL_CERT_FILE if it is your own authority's"
+            )
         case aiohttp.ClientConnectorDNSError():
             return unconnected("its host name is not known")
         case aiohttp.ClientHttpProxyError():
-            return Broken(f"the proxy answered {error.status}")
+            return ConnectionFailed(f"the proxy answered {error.status}")
         case aiohttp.ClientProxyConnectionError():
             return unconnected("the proxy cannot be reached")
         case aiohttp.ClientSSLError():
-            return Broken("TLS cannot be agreed on; is it https?")
+            return ConnectionFailed("TLS cannot be agreed on; is it https?")
         case aiohttp.ClientConnectorError():
             why = os.strerror(error.errno) if error.errno else "no connection"
             return unconnected(why[0].lower() + why[1:])

@@ -8,8 +8,8 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING
 
-from belljar.gateway.upstream import retrying
-from belljar.gateway.upstream.answers import Answer, Broken, Client
+from belljar.gateway.upstream import retry
+from belljar.gateway.upstream.http_response import Client, ConnectionFailed, HttpResponse
 from belljar.gateway.upstream.loopback import LoopbackClient
 from belljar.gateway.upstream.origins import on_this_machine, origin_of
 
@@ -38,8 +38,8 @@ class Transport:
         """Load what this address needs, so that the first request does not have to."""
         self._client(url)
 
-    async def post(self, url: str, headers: Mapping[str, str], body: bytes, *, timeout: float) -> Answer:
-        """The answer, once its head is there and it is worth having. Raises `Broken`.
+    async def post(self, url: str, headers: Mapping[str, str], body: bytes, *, timeout: float) -> HttpResponse:
+        """The answer, once its head is there and it is worth having. Raises `ConnectionFailed`.
 
         `timeout` is the longest silence. Whoever reads the answer sees its bytes once: after this, nothing is sent
         again.
@@ -49,14 +49,14 @@ class Transport:
         while True:
             try:
                 answer = await client.send("POST", url, headers, body, timeout=timeout)
-            except Broken as broken:
-                wait = retrying.after_break(broken, attempt, self._chance())
+            except ConnectionFailed as broken:
+                wait = retry.after_break(broken, attempt, self._chance())
                 if wait is None:
                     raise
             else:
                 if answer.status == 200:
                     return answer
-                wait = retrying.after_answer(
+                wait = retry.after_answer(
                     answer.status, answer.headers, attempt, chance=self._chance(), now=self._clock()
                 )
                 if wait is None:
@@ -67,17 +67,17 @@ class Transport:
 
     async def upload(
         self, url: str, headers: Mapping[str, str], chunks: AsyncIterator[bytes], *, size: int, timeout: float
-    ) -> Answer:
-        """The answer to a POST of `size` bytes that are never all in memory, sent once. Raises `Broken`."""
+    ) -> HttpResponse:
+        """The answer to a POST of `size` bytes that are never all in memory, sent once. Raises `ConnectionFailed`."""
         told = {**headers, "content-length": str(size)}
         return await self._remote().send("POST", url, told, chunks, timeout=timeout)
 
-    async def open(self, url: str, headers: Mapping[str, str], *, timeout: float) -> Answer:
-        """The answer to a GET, asked for once, when its head is there. Raises `Broken`."""
+    async def open(self, url: str, headers: Mapping[str, str], *, timeout: float) -> HttpResponse:
+        """The answer to a GET, asked for once, when its head is there. Raises `ConnectionFailed`."""
         return await self._client(url).send("GET", url, headers, b"", timeout=timeout)
 
     async def get(self, url: str, headers: Mapping[str, str], *, timeout: float) -> tuple[int, bytes]:
-        """The status and the whole body, asked for once. Raises `Broken`."""
+        """The status and the whole body, asked for once. Raises `ConnectionFailed`."""
         answer = await self.open(url, headers, timeout=timeout)
         return answer.status, await whole(answer)
 
@@ -101,7 +101,7 @@ class Transport:
         return self._far
 
 
-async def whole(answer: Answer, limit: int = 16 << 20) -> bytes:
+async def whole(answer: HttpResponse, limit: int = 16 << 20) -> bytes:
     """What is left of the body, cut off at a limit."""
     pieces, size = [], 0
     try:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import aiohttp
 
 from belljar.config import variables
-from belljar.sandbox.conformance.running import Outcome, chosen, conform
+from belljar.sandbox.conformance.runner import Outcome, chosen, conform
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from . import originals
+from . import private_builtins
 
-originals.protect(globals())
+private_builtins.protect(globals())
 
 _WORDS = (
     "linalg",

@@ -10,10 +10,10 @@ from inspect import CO_COROUTINE
 from types import CodeType
 from typing import NamedTuple
 
-from . import magics, originals
+from . import magics, private_builtins
 from .interrupts import CELL
 
-originals.protect(globals())
+private_builtins.protect(globals())
 
 _AWAIT = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
 _FUTURES = 0

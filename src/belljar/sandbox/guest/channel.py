@@ -9,10 +9,10 @@ from fcntl import ioctl
 from struct import Struct
 from time import sleep
 
-from . import frames, originals
+from . import frames, private_builtins
 from .interrupts import Interrupts
 
-originals.protect(globals())
+private_builtins.protect(globals())
 
 _HEADER = Struct("<IB")
 _UNREAD = 0x5411

@@ -7,12 +7,12 @@ from base64 import b64decode
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from . import figures, frames, originals
+from . import figures, frames, private_builtins
 from .channel import Channel
 from .streams import Streams
 from .tracebacks import message_of, name_of
 
-originals.protect(globals())
+private_builtins.protect(globals())
 
 Bundle: TypeAlias = dict[str, str | bytes]
 

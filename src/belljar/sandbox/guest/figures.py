@@ -12,10 +12,10 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from . import originals
+from . import private_builtins
 from .tracebacks import message_of, name_of
 
-originals.protect(globals())
+private_builtins.protect(globals())
 
 _modules = sys.modules
 _MOST_PIXELS = 16_000_000

@@ -17,9 +17,9 @@ import json
 import struct
 from collections.abc import Iterator, Mapping
 
-from . import originals
+from . import private_builtins
 
-originals.protect(globals())
+private_builtins.protect(globals())
 
 RUN, HELLO, DISPLAY, RESULT, DONE, OK, PATHS = 1, 2, 3, 4, 5, 6, 7
 KINDS = frozenset({RUN, HELLO, DISPLAY, RESULT, DONE, OK, PATHS})

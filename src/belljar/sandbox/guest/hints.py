@@ -8,10 +8,10 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 
-from . import originals
+from . import private_builtins
 from .streams import Output
 
-originals.protect(globals())
+private_builtins.protect(globals())
 
 
 NO_INPUT = "There is no one to type here: standard input is empty. Put the value in the code, or read it from a file."

@@ -9,9 +9,9 @@ from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from types import ModuleType
 
-from . import originals
+from . import private_builtins
 
-originals.protect(globals())
+private_builtins.protect(globals())
 
 
 class _Acting(Loader):

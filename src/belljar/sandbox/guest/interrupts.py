@@ -8,9 +8,9 @@ from collections.abc import Callable
 from signal import SIGINT
 from types import FrameType
 
-from . import originals
+from . import private_builtins
 
-originals.protect(globals())
+private_builtins.protect(globals())
 
 # Every cell takes SIGINT back. The C function under the wrapper in `signal` is ten times as fast.
 _set_handler = sys.modules["_signal"].signal

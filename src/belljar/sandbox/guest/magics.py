@@ -14,10 +14,10 @@ from time import perf_counter, process_time
 from types import FrameType
 from typing import TextIO
 
-from . import originals
+from . import private_builtins
 from .hints import Hints
 
-originals.protect(globals())
+private_builtins.protect(globals())
 
 CALL = "__belljar__"
 """The builtin that rewritten lines call."""

@@ -6,9 +6,9 @@ import sys
 from collections.abc import Sequence
 from importlib import invalidate_caches
 
-from . import originals
+from . import private_builtins
 
-originals.protect(globals())
+private_builtins.protect(globals())
 
 
 class Paths:

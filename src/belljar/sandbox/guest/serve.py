@@ -16,9 +16,10 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from . import figures, frames, hints, originals, standins, tracebacks
+from . import figures, frames, hints, ipython_display, private_builtins, tracebacks
 from .blas import Blas
 from .cell import Compiler, filename, remember
+from .cell_runner import Runner
 from .channel import Channel
 from .display import Screen
 from .hints import Hints
@@ -26,10 +27,9 @@ from .imports import StandIns, Watcher
 from .interrupts import Interrupts
 from .magics import CALL, Magics
 from .paths import Paths
-from .running import Runner
 from .streams import Streams
 
-originals.protect(globals())
+private_builtins.protect(globals())
 
 # Bound now: a cell may replace any of these.
 _getrecursionlimit, _setrecursionlimit = sys.getrecursionlimit, sys.setrecursionlimit
@@ -137,7 +137,7 @@ class Guest:
         try:
             self._tell(number, ending, result)
         except (TypeError, NameError, AttributeError, RecursionError):  # a cell broke what encoding leans on
-            originals.restore()
+            private_builtins.restore()
             self._tell(number, ending, result)
         self._mend()  # while the host is busy with the answer
 
@@ -192,7 +192,7 @@ class Guest:
         """Undo what would stop the next cell, or the words on this one's failure."""
         for _ in range(3):
             try:
-                originals.heal()
+                private_builtins.heal()
                 self._streams.restore()
                 return
             except BaseException:  # noqa: BLE001 - a signal handler that the cell left behind
@@ -220,7 +220,7 @@ class Guest:
             try:
                 return self._describe(failure)
             except Exception:  # noqa: BLE001 - the cell broke what tracebacks lean on
-                originals.restore()
+                private_builtins.restore()
         name = type(failure).__name__
         return Ending("raised", error={"type": name, "message": "", "traceback": f"{name}\n"})
 
@@ -262,7 +262,7 @@ class Guest:
         hints.install()
         _shared["display"] = self._screen.display
         _shared[CALL] = self._magics
-        originals.keep()
+        private_builtins.keep()
         warnings.formatwarning = self._format_warning
         show = self._screen.show_figures
         Watcher(
@@ -273,7 +273,7 @@ class Guest:
             }
         )
         figures.use()
-        StandIns(standins.ipython(self._screen.display))
+        StandIns(ipython_display.ipython(self._screen.display))
 
     def _format_warning(
         self, message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None

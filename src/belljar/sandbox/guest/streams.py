@@ -13,9 +13,9 @@ from fcntl import F_DUPFD_CLOEXEC, fcntl
 from io import BufferedReader, BufferedWriter, FileIO, TextIOWrapper
 from time import monotonic, sleep
 
-from . import originals
+from . import private_builtins
 
-originals.protect(globals())
+private_builtins.protect(globals())
 
 
 BURST = 64

@@ -6,10 +6,10 @@ import os
 from collections.abc import Iterator
 from traceback import FrameSummary, StackSummary, TracebackException
 
-from . import originals
+from . import private_builtins
 from .interrupts import CELL
 
-originals.protect(globals())
+private_builtins.protect(globals())
 
 HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _HEADER = "Traceback (most recent call last):\n"

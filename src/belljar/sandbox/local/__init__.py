@@ -1,6 +1,6 @@
 """The embedded Linux jail: this host's kernel as the wall.
 
 Owns processes, namespaces, mounts, filters, limits and their end. Called by the public `Sandbox` classes, the gateway
-and the CLI; knows no HTTP, no model. What runs inside the jail (`launcher`, `nursery`, `zygote`, `init`,
+and the CLI; knows no HTTP, no model. What runs inside the jail (`launcher`, `jail_init`, `zygote`, `init`,
 `interpreter` and what they import) uses the standard library only.
 """

@@ -25,13 +25,13 @@ from belljar.sandbox import explain
 from belljar.sandbox.base import Cell, Limits, Spec
 from belljar.sandbox.guest import frames
 from belljar.sandbox.local import messages
+from belljar.sandbox.local.cell_run import CellRun
 from belljar.sandbox.local.cgroups import Group, gone
 from belljar.sandbox.local.confine import Rlimits
 from belljar.sandbox.local.files import Files
+from belljar.sandbox.local.interpreter_channel import Link
 from belljar.sandbox.local.jail import Jail
-from belljar.sandbox.local.link import Link
 from belljar.sandbox.local.steps import ENDING, Steps, Wait
-from belljar.sandbox.local.turn import Turn
 from belljar.sandbox.outputs import Stderr
 
 _START = 20.0
@@ -396,11 +396,11 @@ class Box:
         self._running = True  # from here on an interrupt is the cell's, though it may not have begun
         try:
             yield from self._meter()
-            turn = Turn(self, cell, self._cells)
+            turn = CellRun(self, cell, self._cells)
             if not turn.begin():
                 yield from self._replace()
                 yield from self._meter()
-                turn = Turn(self, cell, self._cells)
+                turn = CellRun(self, cell, self._cells)
                 turn.begin()
             yield from turn.steps()
         finally:

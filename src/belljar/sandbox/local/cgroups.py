@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Literal
 
 from belljar.errors import Refused
-from belljar.sandbox import owned
+from belljar.sandbox import owned_directories
 from belljar.sandbox.local.launcher import ASIDE, remove_cgroup, step_back
 from belljar.sandbox.local.messages import close_all
 
@@ -144,8 +144,8 @@ class Groups:
         with self._making:
             for path in self.directories:
                 hold = self._holds.get(path)
-                if hold is None or not owned.is_at(path, hold):
-                    _, self._holds[path] = owned.claim(partial(_made, path))
+                if hold is None or not owned_directories.is_at(path, hold):
+                    _, self._holds[path] = owned_directories.claim(partial(_made, path))
                     close_all([hold] if hold is not None else [])
                     if self.kind == "v2":
                         _delegate(path, {"memory", "cpu"} if self.cpu else {"memory"})
@@ -375,6 +375,6 @@ def sweep(parent: Path) -> None:
     deadline = time.monotonic() + _SWEEPING
     for name in os.listdir(parent):
         if _OURS.fullmatch(name) and time.monotonic() < deadline:
-            with owned.abandoned(parent / name) as dead:
+            with owned_directories.abandoned(parent / name) as dead:
                 if dead:
                     remove_cgroup(str(parent / name), deadline)

@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 from belljar.errors import BadSettings
-from belljar.sandbox import owned
+from belljar.sandbox import owned_directories
 from belljar.sandbox.local.jail import Environment
 from belljar.sandbox.packages import Stack
 
@@ -86,7 +86,7 @@ def _make_fonts(cache: Path, version: str) -> tuple[str, Path] | None:
     """In a directory of its own, where what matplotlib starts may leave caches too; the list alone is kept."""
     making = cache / "tmp"
     making.mkdir(parents=True, exist_ok=True)
-    with owned.work(making) as (folder, _):
+    with owned_directories.work(making) as (folder, _):
         variables = {"MPLCONFIGDIR": str(folder), "HOME": str(folder), "PATH": os.defpath}
         command = [sys.executable, "-I", "-c", "import matplotlib.font_manager"]
         subprocess.run(command, env=variables, stdin=subprocess.DEVNULL, capture_output=True, timeout=120)

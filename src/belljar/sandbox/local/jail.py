@@ -1,4 +1,4 @@
-"""The running jail as the host holds it: one launcher, one nursery, a zygote for each environment."""
+"""The running jail as the host holds it: one launcher, one init, a zygote for each environment."""
 
 from __future__ import annotations
 
@@ -232,7 +232,7 @@ class Jail:
             return
         self._socket.close()
         if os.getpid() == self._owner:
-            # The nursery ends when its socket closes; the launcher when the nursery has. Killing is for the stuck.
+            # The jail's init ends when its socket closes; the launcher when that has. Killing is for the stuck.
             try:
                 self._process.wait(5)
             except subprocess.TimeoutExpired:

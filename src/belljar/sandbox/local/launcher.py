@@ -13,7 +13,7 @@ import signal
 import socket
 import time
 
-from belljar.sandbox.local import confine, linux, messages, nursery, root
+from belljar.sandbox.local import confine, jail_init, linux, messages, root
 
 ASIDE = "belljar-host"
 """The group of version 2 into which a host steps, so that groups beside it can have limits."""
@@ -22,7 +22,7 @@ _LETTING_GO = 5.0
 
 
 def main() -> None:
-    """Descriptors: 3 the start message, then the nursery's own socket; 4 the host's pidfd."""
+    """Descriptors: 3 the start message, then the jail init's own socket; 4 the host's pidfd."""
     linux.set_name("belljar")
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     sock, host = socket.socket(fileno=3), 4
@@ -37,7 +37,7 @@ def main() -> None:
 
 
 def _enter(request: dict[str, object], sock: socket.socket, host: int) -> int:
-    """Start the nursery as process 1 of a new process namespace; its pidfd."""
+    """Start the jail's init as process 1 of a new process namespace; its pidfd."""
     if request["user_namespace"]:
         confine.enter_user_namespace(0)
     linux.unshare(linux.CLONE_NEWPID)
@@ -53,7 +53,7 @@ def _enter(request: dict[str, object], sock: socket.socket, host: int) -> int:
             if not request["user_namespace"]:
                 os.setgroups([])
             messages.send(sock, {"started": True})
-            line = nursery.command("nursery", site=False)
+            line = jail_init.command("jail_init", site=False)
             environment = request["variables"]
             assert isinstance(environment, dict)
             os.execve(line[0], line, environment)

@@ -20,8 +20,8 @@ _MOST_DESCRIPTORS = 24
 class Create(TypedDict):
     """Make a sandbox, or (`again`) a new interpreter in one.
 
-    Descriptors, host to nursery: control, status, exec, stdout, stderr, cgroups…; for `again`: the init's pidfd in
-    place of control. Nursery to zygote: init's pidfd, ready pipe, status, exec, stdout, stderr, cgroups…
+    Descriptors, host to jail init: control, status, exec, stdout, stderr, cgroups…; for `again`: the init's pidfd in
+    place of control. Jail init to zygote: init's pidfd, ready pipe, status, exec, stdout, stderr, cgroups…
     """
 
     id: str

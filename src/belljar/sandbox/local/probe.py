@@ -21,7 +21,7 @@ from belljar.sandbox.local.diagnosis import Check, Facts, Report, Rung
 
 __all__ = ["Check", "Facts", "Report", "Rung", "check_platform", "gather", "probe", "remedy"]
 
-_BOOT = "import sys; sys.path.insert(0, {path!r}); from belljar.sandbox.local.tries import main; main({uid})"
+_BOOT = "import sys; sys.path.insert(0, {path!r}); from belljar.sandbox.local.kernel_checks import main; main({uid})"
 _CGROUP_MARKS = {"kubepods": "kubernetes", "docker": "docker", "libpod": "podman", "lxc": "lxc"}
 
 

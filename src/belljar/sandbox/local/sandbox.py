@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
 from contextlib import aclosing
 
 from belljar.sandbox.base import MIB, Cell, Content, FileInfo
-from belljar.sandbox.local import drive
+from belljar.sandbox.local import run_steps
 from belljar.sandbox.local.box import Box
 from belljar.sandbox.local.files import Files
 from belljar.sandbox.outputs import Exit, Output
@@ -69,7 +69,7 @@ class LocalSandbox:
         async with self._turn:
             finished = False
             steps = self._box.run(cell)
-            outputs = drive.awaiting(self._box, steps)
+            outputs = run_steps.awaiting(self._box, steps)
             async with aclosing(outputs):
                 try:
                     async for output in outputs:
@@ -79,14 +79,14 @@ class LocalSandbox:
                     if not finished:
                         # Whoever listened has gone: the cell must not run on, nor its outputs meet the next one.
                         self._box.interrupt()
-                        await drive.finish_async(self._box, steps, ready=[])
+                        await run_steps.finish_async(self._box, steps, ready=[])
 
     def interrupt(self) -> None:
         self._box.interrupt()
 
     async def restart(self) -> None:
         async with self._turn:
-            await drive.finish_async(self._box, self._box.restart())
+            await run_steps.finish_async(self._box, self._box.restart())
 
     async def install(self, requirements: Sequence[str]) -> None:
         async with self._turn:

@@ -15,17 +15,17 @@ from functools import cached_property
 from pathlib import Path
 
 from belljar.errors import BadSettings, BelljarError, CannotConfine, InvalidRequest, Lost, NoneFree
-from belljar.sandbox.asking import make_packages, make_requirements
 from belljar.sandbox.base import Spec
-from belljar.sandbox.local import cgroups, drive, environments, probe, root, users
+from belljar.sandbox.local import cgroups, environments, probe, root, run_steps, users
+from belljar.sandbox.local.blocking import LocalBox
 from belljar.sandbox.local.box import Box
-from belljar.sandbox.local.held import LocalBox
 from belljar.sandbox.local.jail import Jail, python_home
 from belljar.sandbox.local.sandbox import LocalSandbox
 from belljar.sandbox.local.warm import Pool
 from belljar.sandbox.packages import Installed, LayerPolicy, installed, unnamed
 from belljar.sandbox.packages.stack import look
 from belljar.sandbox.packages.store import LayerStore
+from belljar.sandbox.validation import make_packages, make_requirements
 
 _log = logging.getLogger("belljar.sandbox")
 
@@ -87,7 +87,7 @@ class LocalSource:
             try:
                 yield LocalSandbox(box)
             finally:
-                await drive.finish_async(box, box.close())
+                await run_steps.finish_async(box, box.close())
 
     # -- for threads --------------------------------------------------------------------------------------------
 
@@ -241,7 +241,7 @@ class LocalSource:
     def _make(self, spec: Spec) -> Box:
         box = self._new(spec)
         try:
-            drive.finish(box, box.create())
+            run_steps.finish(box, box.create())
         except BaseException:
             _end(box)
             raise
@@ -250,9 +250,9 @@ class LocalSource:
     async def _make_async(self, spec: Spec) -> Box:
         box = self._new(spec)
         try:
-            await drive.finish_async(box, box.create())
+            await run_steps.finish_async(box, box.create())
         except BaseException:
-            await drive.finish_async(box, box.close())
+            await run_steps.finish_async(box, box.close())
             raise
         return box
 
@@ -321,11 +321,11 @@ class LocalSource:
 
 
 def _prime(box: Box) -> None:
-    drive.finish(box, box.prime())
+    run_steps.finish(box, box.prime())
 
 
 def _end(box: Box) -> None:
-    drive.finish(box, box.close())
+    run_steps.finish(box, box.close())
 
 
 def raise_file_limit() -> None:

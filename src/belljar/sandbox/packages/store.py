@@ -37,7 +37,7 @@ from packaging.utils import InvalidName, canonicalize_name
 from packaging.version import InvalidVersion, Version
 
 from belljar.errors import BadSettings, InvalidRequest
-from belljar.sandbox import owned
+from belljar.sandbox import owned_directories
 from belljar.sandbox.packages.fetch import Fetch, LayerPolicy, Pin, Work, end, write_stand_ins
 from belljar.sandbox.packages.requirements import Installed, missing
 
@@ -95,7 +95,7 @@ class LayerStore:
                 _directory(path, 0o700)
             self._secret = self._keep_secret()
             binary = self._python.stat()
-            owned.sweep(self._tmp)
+            owned_directories.sweep(self._tmp)
             self._sweep_cache()
         except OSError as error:
             raise self._unusable(error) from error
@@ -226,11 +226,11 @@ class LayerStore:
         while True:
             lock = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
             try:
-                while not owned.locked(lock):
+                while not owned_directories.locked(lock):
                     if time.monotonic() > deadline:
                         raise self._fetch.late()
                     time.sleep(_POLL)
-                if not owned.is_at(path, lock):  # the one before us has finished and removed it
+                if not owned_directories.is_at(path, lock):  # the one before us has finished and removed it
                     continue
                 try:
                     yield
@@ -245,7 +245,7 @@ class LayerStore:
     def _work(self, deadline: float) -> Iterator[Work]:
         """A directory that is swept when everyone who holds its lock is dead."""
         try:
-            with owned.work(self._tmp) as (path, hold):
+            with owned_directories.work(self._tmp) as (path, hold):
                 yield Work(path, hold, deadline)
         finally:
             self._sweep_cache()
@@ -253,22 +253,24 @@ class LayerStore:
     def _sweep_cache(self) -> None:
         """Remove what a killed uv was unpacking."""
         for path in self._cache.glob(".tmp*"):
-            owned.remove_if_abandoned(path, self._cache / ".lock")  # every uv holds it, shared
+            owned_directories.remove_if_abandoned(path, self._cache / ".lock")  # every uv holds it, shared
 
     def _keep_secret(self) -> bytes:
         """Made once, whoever comes first; anew if it was cut off, since names could be guessed then."""
         path = self._root / "secret"
-        _, hold = owned.claim(lambda: self._root)  # one at a time: nobody may go by a secret that another replaces
+        _, hold = owned_directories.claim(
+            lambda: self._root
+        )  # one at a time: nobody may go by a secret that another replaces
         try:
             if not path.exists() or path.stat().st_size != _SECRET:
-                with owned.work(self._tmp) as (folder, _):
+                with owned_directories.work(self._tmp) as (folder, _):
                     new = folder / "secret"
                     new.touch(0o600)
                     new.write_bytes(secrets.token_bytes(_SECRET))
                     new.replace(path)
             return path.read_bytes()
         finally:
-            owned.let_go(hold)
+            owned_directories.let_go(hold)
 
     def _unusable(self, error: OSError) -> BadSettings:
         return BadSettings(

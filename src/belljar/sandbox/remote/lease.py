@@ -9,8 +9,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import aiohttp
 
 from belljar.errors import BelljarError, Lost
-from belljar.sandbox.remote.door import Broken, Door, NotReached, read
-from belljar.sandbox.telling import Told
+from belljar.sandbox.codec import Told
+from belljar.sandbox.remote.http_client import ConnectionFailed, NotReached, SandboxServerClient, read
 
 _END = 10.0
 """Seconds that a server has to end a sandbox before its lease is dropped, which ends it too."""
@@ -19,7 +19,7 @@ _END = 10.0
 class Lease:
     """One sandbox of a server. `ended` tells why it is gone, once it is."""
 
-    def __init__(self, door: Door, id: str) -> None:
+    def __init__(self, door: SandboxServerClient, id: str) -> None:
         self.id = id
         self.ended: str | None = None
         self.url = door.url
@@ -38,7 +38,7 @@ class Lease:
             async for told in lines:
                 if "ended" in told:
                     why = str(told["ended"])
-        except (Broken, Lost) as error:
+        except (ConnectionFailed, Lost) as error:
             why = f"the sandbox server at {self.url} does not answer any more: {error}"
         self.ended = self.ended or why
         for wait in self._waits:
@@ -61,7 +61,7 @@ class Lease:
         headers: Mapping[str, str] | None = None,
         prompt: bool = True,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """`Door.ask` of this sandbox; `Lost` where there is no answer."""
+        """`SandboxServerClient.ask` of this sandbox; `Lost` where there is no answer."""
         self.check()
         try:
             async with AsyncExitStack() as stack:
@@ -69,7 +69,7 @@ class Lease:
                 async with self._while_held():
                     answer = await stack.enter_async_context(asked)
                 yield answer
-        except (NotReached, Broken) as error:
+        except (NotReached, ConnectionFailed) as error:
             raise self._door.loss(error) from None
 
     @asynccontextmanager
@@ -106,5 +106,5 @@ async def settle(act: Coroutine[object, object, object], seconds: float) -> None
     failed = task.exception()
     if cancelled is not None:
         raise cancelled
-    if failed is not None and not isinstance(failed, BelljarError | NotReached | Broken | TimeoutError):
+    if failed is not None and not isinstance(failed, BelljarError | NotReached | ConnectionFailed | TimeoutError):
         raise failed

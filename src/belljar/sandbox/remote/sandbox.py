@@ -8,13 +8,13 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 
 from belljar.errors import BelljarError
-from belljar.sandbox import explain, telling
-from belljar.sandbox.asking import make_requirements
+from belljar.sandbox import codec, explain
 from belljar.sandbox.base import Cell, Limits
 from belljar.sandbox.outputs import Exit, Output
-from belljar.sandbox.remote.door import Broken, lines
+from belljar.sandbox.remote.http_client import ConnectionFailed, lines
 from belljar.sandbox.remote.lease import Lease, settle
 from belljar.sandbox.remote.workspace import RemoteWorkspace
+from belljar.sandbox.validation import make_requirements
 
 _PATIENCE = 10.0
 """Seconds beyond its grace that an interrupted cell has to end before the next one is sent."""
@@ -46,18 +46,18 @@ class RemoteSandbox:
             running = self._running = asyncio.Event()
             started, finished = time.monotonic(), False
             try:
-                async with self._lease.ask("POST", "/cells", telling.tell_cell(cell), prompt=False) as answer:
+                async with self._lease.ask("POST", "/cells", codec.tell_cell(cell), prompt=False) as answer:
                     running.set()
                     async with aclosing(lines(answer)) as told:
                         try:
                             async for one in told:
                                 if isinstance(fault := one.get("error"), dict) and one.get("type") == "error":
-                                    raise telling.read_error(fault)
-                                output = telling.read_output(one)
+                                    raise codec.read_error(fault)
+                                output = codec.read_output(one)
                                 finished = isinstance(output, Exit)
                                 yield output
                             why = "it ended in the middle of the cell"
-                        except Broken as error:
+                        except ConnectionFailed as error:
                             why = f"it does not answer any more: {error}"
                     if not finished:
                         finished = True

@@ -11,14 +11,14 @@ from contextlib import AsyncExitStack, asynccontextmanager, closing
 import aiohttp
 
 from belljar.errors import BelljarError, Refused
-from belljar.sandbox import telling
+from belljar.sandbox import codec
 from belljar.sandbox.base import Spec
+from belljar.sandbox.codec import Told
 from belljar.sandbox.packages import Installed
 from belljar.sandbox.remote.blocking import LoopThread, RemoteBox
-from belljar.sandbox.remote.door import Broken, Door, NotReached, lines
+from belljar.sandbox.remote.http_client import ConnectionFailed, NotReached, SandboxServerClient, lines
 from belljar.sandbox.remote.lease import Lease
 from belljar.sandbox.remote.sandbox import RemoteSandbox
-from belljar.sandbox.telling import Told
 
 _PAUSES = (0.05, 1.0)
 """Seconds before the second try to connect, and at most before any other."""
@@ -41,7 +41,7 @@ class RemoteSource:
         """Sandboxes that were ready and nobody's yet when the server was last looked at."""
         self.isolation: str | None = None
         """What keeps code apart there, in its own words; None before it has been asked."""
-        self._door = Door(url, token)
+        self._door = SandboxServerClient(url, token)
         self._token, self._patience = token, patience
         self._starting = False
 
@@ -61,11 +61,11 @@ class RemoteSource:
             raise Refused(f"the sandbox server at {self.url} is not ready: {why}")
         try:
             listed = await self._door.tell("GET", "/v1/packages")
-        except (NotReached, Broken) as error:
+        except (NotReached, ConnectionFailed) as error:
             raise self._door.refusal(error) from None
         match listed:
             case {"packages": list(packages)}:
-                self.packages = tuple(telling.read_package(one) for one in packages)
+                self.packages = tuple(codec.read_package(one) for one in packages)
 
     def hold(self, spec: Spec) -> RemoteBox:
         """A sandbox for callers without await, with a connection and a thread of its own."""
@@ -113,7 +113,7 @@ class RemoteSource:
                     heard = lines(answer)
                     stack.push_async_callback(heard.aclose)
                     first: Told = await anext(heard, {})
-            except (NotReached, Broken) as error:
+            except (NotReached, ConnectionFailed) as error:
                 raise self._door.refusal(error) from None
             id = first.get("id")
             if not isinstance(id, str):
@@ -165,7 +165,7 @@ class RemoteSource:
         deadline = loop.time() + self._patience
         pause, longest = _PAUSES
         while True:
-            asked = self._door.ask("POST", "/v1/sandboxes", telling.tell_spec(spec), prompt=False)
+            asked = self._door.ask("POST", "/v1/sandboxes", codec.tell_spec(spec), prompt=False)
             try:
                 return await stack.enter_async_context(asked)
             except NotReached:

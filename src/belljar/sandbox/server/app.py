@@ -13,15 +13,15 @@ from aiohttp import web
 
 from belljar.errors import BelljarError, InvalidRequest, Lost, NoneFree, NotFound, TooLarge
 from belljar.sandbox.base import MIB
+from belljar.sandbox.codec import read_cell, read_requirements, read_spec, refuse_unknown, tell_package
 from belljar.sandbox.server import cells, files
+from belljar.sandbox.server.activity import Running
+from belljar.sandbox.server.auth import Guard
 from belljar.sandbox.server.description import describe
 from belljar.sandbox.server.execute import LARGEST_BODY, execute
-from belljar.sandbox.server.guard import Guard
 from belljar.sandbox.server.health import Health
 from belljar.sandbox.server.http import Handle, answer, expect, failure, nothing, read_json, read_whole
 from belljar.sandbox.server.leases import Leases
-from belljar.sandbox.server.running import Running
-from belljar.sandbox.telling import read_cell, read_requirements, read_spec, refuse_unknown, tell_package
 
 if TYPE_CHECKING:
     from belljar.sandbox.local.source import LocalSource

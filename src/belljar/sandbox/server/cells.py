@@ -10,9 +10,9 @@ from aiohttp import web
 
 from belljar.errors import BelljarError, Lost
 from belljar.sandbox.base import MIB, Cell
+from belljar.sandbox.codec import dump_line, tell_error, tell_output
 from belljar.sandbox.server.http import Lines
 from belljar.sandbox.server.leases import Lease
-from belljar.sandbox.telling import dump_line, tell_error, tell_output
 
 _AHEAD = MIB
 """Bytes that a cell may be ahead of its reader, before what we hand to the kernel."""

@@ -16,11 +16,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from belljar.errors import BelljarError, InvalidRequest, Lost, NoneFree, NotFound, TooLarge, WorkspaceError
-from belljar.sandbox.asking import make_cell, make_spec
 from belljar.sandbox.base import MIB, TIERS, Cell, Sandbox, SandboxSource, Spec
 from belljar.sandbox.explain import size
 from belljar.sandbox.outputs import Exit, Output, Run, fold
 from belljar.sandbox.remedies import Reader, addressed
+from belljar.sandbox.validation import make_cell, make_spec
 
 LARGEST_BODY = 10 * MIB
 LARGEST_OUTPUT = 10 * MIB

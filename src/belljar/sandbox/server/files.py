@@ -10,10 +10,10 @@ from aiohttp import web
 
 from belljar.errors import InvalidRequest, TooLarge
 from belljar.sandbox.base import MIB
-from belljar.sandbox.server import tarred
+from belljar.sandbox.codec import tell_file
+from belljar.sandbox.server import tar_upload
 from belljar.sandbox.server.http import answer, nothing, read_some, read_whole
 from belljar.sandbox.server.leases import Lease
-from belljar.sandbox.telling import tell_file
 
 
 async def list_all(lease: Lease) -> web.Response:
@@ -35,7 +35,7 @@ async def write_many(request: web.BaseRequest, lease: Lease) -> web.Response:
             param="Content-Type",
         )
     with lease.used():
-        written = await lease.sandbox.files.write_many(tarred.files(_chunks(request)))
+        written = await lease.sandbox.files.write_many(tar_upload.files(_chunks(request)))
         return answer(200, {"files": [tell_file(info) for info in written]})
 
 

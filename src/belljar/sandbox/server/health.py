@@ -11,8 +11,8 @@ from aiohttp import web
 
 from belljar import __version__, config
 from belljar.errors import Refused
+from belljar.sandbox.codec import API, Told
 from belljar.sandbox.server.http import answer
-from belljar.sandbox.telling import API, Told
 
 if TYPE_CHECKING:
     from belljar.sandbox.local.source import LocalSource

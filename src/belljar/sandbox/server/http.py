@@ -9,7 +9,7 @@ from typing import Self, TypeAlias
 from aiohttp import web
 
 from belljar.errors import BelljarError, InvalidRequest, TooLarge
-from belljar.sandbox.telling import Told, dump_json, dump_line, parse_request, tell_error
+from belljar.sandbox.codec import Told, dump_json, dump_line, parse_request, tell_error
 
 LONGEST_PATH = 16 << 10
 """Characters of a request's first line: a name has up to 4000 bytes, each of which may be percent-encoded."""

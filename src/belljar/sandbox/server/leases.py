@@ -12,8 +12,8 @@ from aiohttp import web
 
 from belljar.errors import Lost
 from belljar.sandbox.base import Spec
+from belljar.sandbox.server.activity import Running
 from belljar.sandbox.server.http import Lines
-from belljar.sandbox.server.running import Running
 
 if TYPE_CHECKING:
     from belljar.sandbox.local.sandbox import LocalSandbox

@@ -15,16 +15,16 @@ from aiohttp import web
 
 from belljar.config import Settings
 from belljar.errors import CannotConfine, InvalidRequest
-from belljar.listening import is_loopback, reachable, stopped_by_signals
-from belljar.sandbox.asking import make_spec
+from belljar.net import is_loopback, reachable, stopped_by_signals
 from belljar.sandbox.base import Spec
 from belljar.sandbox.default import options
 from belljar.sandbox.local import diagnosis
 from belljar.sandbox.local.probe import probe
 from belljar.sandbox.server.app import App
-from belljar.sandbox.server.guard import Guard
+from belljar.sandbox.server.auth import Guard
 from belljar.sandbox.server.health import Health
 from belljar.sandbox.server.http import Server
+from belljar.sandbox.validation import make_spec
 
 if TYPE_CHECKING:
     from belljar.sandbox.local.source import LocalSource

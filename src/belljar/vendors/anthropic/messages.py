@@ -236,7 +236,7 @@ def _document(part: InputFile) -> Block:
 
 def _thought(item: Reasoning) -> Block | None:
     """The block as it came; None where this vendor did not think it."""
-    kept = vendor_tag.unmarked(VENDOR, item.encrypted_content)
+    kept = vendor_tag.untag(VENDOR, item.encrypted_content)
     if kept is None:
         return None
     try:

@@ -28,10 +28,10 @@ from belljar.vendors.deltas import (
     HostedEnd,
     ModelRequest,
     Refused,
-    Spent,
     Text,
     Thought,
     ThoughtEnd,
+    UsageDelta,
 )
 from belljar.vendors.partial_json import Members
 from belljar.vendors.servers import GENERIC, ServerProfile
@@ -315,7 +315,7 @@ class MessagesDecoder(StreamDecoder):
             if reason == "filtered" and self._explanation:
                 out.append(Refused(self._explanation))
             out.append(Finish("calls" if reason == "stop" and self._called else reason))
-        out.append(Spent(_spent(self._usage)))
+        out.append(UsageDelta(_spent(self._usage)))
 
     # -- blocks
 
@@ -483,7 +483,7 @@ def _thought(text: str, signature: str) -> Reasoning:
 
 
 def _kept(block: Json, summary: tuple[SummaryText, ...] = ()) -> Reasoning:
-    sealed = vendor_tag.marked(VENDOR, msgspec.json.encode(block).decode())
+    sealed = vendor_tag.tag(VENDOR, msgspec.json.encode(block).decode())
     return Reasoning(summary=summary, encrypted_content=sealed)
 
 

@@ -17,10 +17,10 @@ from belljar.vendors.deltas import (
     Delta,
     Finish,
     Refused,
-    Spent,
     Text,
     Thought,
     ThoughtEnd,
+    UsageDelta,
 )
 from belljar.vendors.errors import reported
 from belljar.vendors.servers import GENERIC, ServerProfile
@@ -322,7 +322,7 @@ class ChatDecoder(StreamDecoder):
         self._check_reason()
         out.append(Finish("calls" if reason == "stop" and self._calls else reason))
         if self._usage is not None:
-            out.append(Spent(_spent(self._usage)))
+            out.append(UsageDelta(_spent(self._usage)))
 
     def _check_reason(self) -> None:
         if not self._answered:

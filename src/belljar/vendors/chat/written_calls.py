@@ -25,8 +25,8 @@ from belljar.vendors.deltas import (
     Finish,
     ModelRequest,
     Repaired,
-    Spent,
     Text,
+    UsageDelta,
 )
 from belljar.wire.items import CodeInterpreterCall, FunctionCall, Message
 
@@ -89,7 +89,7 @@ class _Holding:
             elif type(delta) is Finish:
                 self._finish(delta, out)
             else:
-                if type(delta) is not Spent:  # a call that is made, a thought: what was written before is not one
+                if type(delta) is not UsageDelta:  # a call that is made, a thought: what was written before is not one
                     out += self._released()
                 out.append(delta)
         return out

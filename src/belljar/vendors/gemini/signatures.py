@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from belljar.vendors.servers import ServerProfile
-from belljar.vendors.vendor_tag import marked, unmarked
+from belljar.vendors.vendor_tag import tag, untag
 
 SKIPPED = "skip_thought_signature_validator"
 """What Google wants for a call that its model did not make, or whose signature was not kept."""
@@ -35,12 +35,12 @@ _decode = msgspec.json.Decoder(Signed).decode
 
 def sealed(by: str, signed: Signed) -> str:
     """As it is kept."""
-    return marked(by, msgspec.json.encode(signed).decode())
+    return tag(by, msgspec.json.encode(signed).decode())
 
 
 def opened(by: str, kept: object) -> Signed | None:
     """The signature in what was kept, if it is one of this issuer's."""
-    content = unmarked(by, kept)
+    content = untag(by, kept)
     if content is None:
         return None
     try:

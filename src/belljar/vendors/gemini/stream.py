@@ -21,10 +21,10 @@ from belljar.vendors.deltas import (
     HostedCode,
     HostedEnd,
     HostedFile,
-    Spent,
     Text,
     Thought,
     ThoughtEnd,
+    UsageDelta,
     VendorState,
 )
 from belljar.vendors.gemini.arguments import ArgumentWriter, Path, Scalar, read_path
@@ -392,7 +392,7 @@ class GeminiDecoder(StreamDecoder):
             self._end_call(out)
         out.append(Finish("calls" if reason == "stop" and self._calls else reason))
         if self._usage is not None:
-            out.append(Spent(_spent(self._usage)))
+            out.append(UsageDelta(_spent(self._usage)))
 
 
 def _free_text(arguments: str) -> str:

@@ -22,10 +22,10 @@ from belljar.vendors.deltas import (
     HostedFile,
     PassThrough,
     Refused,
-    Spent,
     Text,
     Thought,
     ThoughtEnd,
+    UsageDelta,
 )
 from belljar.vendors.errors import reported
 from belljar.vendors.stream_decoder import StreamDecoder
@@ -293,7 +293,7 @@ class ResponsesDecoder(StreamDecoder):
         else:
             out.append(Finish("calls" if self._called else "stop"))
         if response.usage is not None:
-            out.append(Spent(_spent(response.usage)))
+            out.append(UsageDelta(_spent(response.usage)))
 
 
 _Take: TypeAlias = Callable[[ResponsesDecoder, _Event, list[Delta]], None]

@@ -11,7 +11,7 @@ from belljar.vendors import code_call
 from belljar.vendors.deltas import ModelRequest
 from belljar.vendors.openai import request as openai_request
 from belljar.vendors.servers import ServerProfile
-from belljar.vendors.vendor_tag import unmarked
+from belljar.vendors.vendor_tag import untag
 from belljar.wire import codec
 from belljar.wire.items import CodeInterpreterCall, InputFile, InputItem, InputText, Message, Reasoning
 from belljar.wire.responses import Reasoner
@@ -66,7 +66,7 @@ def _items(request: ModelRequest) -> Iterator[InputItem]:
             case Message(role="developer"):
                 yield structs.replace(item, role="system")
             case Reasoning():
-                id, _, sealed = (unmarked(VENDOR, item.encrypted_content) or "").partition(":")
+                id, _, sealed = (untag(VENDOR, item.encrypted_content) or "").partition(":")
                 if sealed:
                     yield structs.replace(item, id=id, encrypted_content=sealed)
             case _:

@@ -10,7 +10,7 @@ from msgspec import Raw
 
 from belljar.vendors.deltas import Delta
 from belljar.vendors.openai.stream import ResponsesDecoder
-from belljar.vendors.vendor_tag import marked
+from belljar.vendors.vendor_tag import tag
 from belljar.vendors.xai.request import VENDOR
 from belljar.wire import codec
 
@@ -34,7 +34,7 @@ def _plain(item: Raw) -> Raw:
         return Raw(msgspec.json.encode(_cell(data)))
     sealed = data.get("encrypted_content")
     if data.get("type") == "reasoning" and isinstance(sealed, str) and not sealed.startswith(f"{VENDOR}:"):
-        return Raw(msgspec.json.encode({**data, "encrypted_content": marked(VENDOR, f"{data.get('id')}:{sealed}")}))
+        return Raw(msgspec.json.encode({**data, "encrypted_content": tag(VENDOR, f"{data.get('id')}:{sealed}")}))
     return item
 
 

@@ -27,10 +27,10 @@ from tests.library.adapters.evaluation.replies import (
     whole,
 )
 
-from belljar.adapters.asking import asked
 from belljar.adapters.openai import CompactionConfig, OpenAIHostedToolsConfig
 from belljar.adapters.openai.answers import read
 from belljar.adapters.openai.compaction import CompactionOwed, CompactionState
+from belljar.adapters.retry import asked
 from belljar.adapters.steps import Ask, Do, Heard, Pause
 from belljar.errors import (
     BadKey,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 from belljar.errors import InvalidRequest
-from belljar.gateway.upstream.adapter import Dialect
+from belljar.gateway.upstream.upstream_model import Dialect
 from belljar.vendors import vendor_tag
 from belljar.vendors.anthropic import dialect as anthropic
 from belljar.vendors.anthropic.models import FAMILIES, family
@@ -319,7 +319,7 @@ def test_a_conversation_with_calls_has_tools_even_if_none_may_be_called() -> Non
 
 
 def thought(block: dict[str, Any], vendor: str = "anthropic") -> Reasoning:
-    sealed = vendor_tag.marked(vendor, json.dumps(block))
+    sealed = vendor_tag.tag(vendor, json.dumps(block))
     return Reasoning(id="rs_1", summary=(SummaryText(text="as shown"),), encrypted_content=sealed)
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.unit.vendors.conftest import RECORDINGS, chunks, cuts_of, joined, outline, play, stream
 
 from belljar.errors import BadKey, ContextTooLong, Garbled, ProviderError, RateLimited
-from belljar.gateway.upstream.adapter import Dialect
+from belljar.gateway.upstream.upstream_model import Dialect
 from belljar.vendors import vendor_tag
 from belljar.vendors.anthropic.dialect import MessagesDecoder, decoder
 from belljar.vendors.anthropic.stream import read_usage
@@ -33,10 +33,10 @@ from belljar.vendors.deltas import (
     HostedFile,
     ModelRequest,
     Refused,
-    Spent,
     Text,
     Thought,
     ThoughtEnd,
+    UsageDelta,
 )
 from belljar.vendors.gemini import dialect as gemini
 from belljar.vendors.openai import dialect as openai
@@ -114,7 +114,7 @@ def same(deltas: list[Delta], message: SdkMessage) -> None:
     for cell, use in zip(cells, uses, strict=True):
         code = cell.code or ""
         assert use.input == ({"command": code} if use.name.startswith("bash") else json.loads(code))
-    (spent,) = [delta.usage for delta in deltas if isinstance(delta, Spent)]
+    (spent,) = [delta.usage for delta in deltas if isinstance(delta, UsageDelta)]
     usage = message.usage
     cached, written = usage.cache_read_input_tokens or 0, usage.cache_creation_input_tokens or 0
     assert spent.output_tokens == usage.output_tokens
@@ -145,7 +145,7 @@ def test_recorded_exchanges_say_what_the_vendors_client_reads(name: str) -> None
 def test_a_recorded_run_of_the_providers_own_code_execution() -> None:
     deltas = play(make, named(chunks(CACHED)))
     run = ["HostedCode", "HostedEnd"]
-    assert outline(deltas) == [*run, *run, "Text", "Finish", "Spent"]
+    assert outline(deltas) == [*run, *run, "Text", "Finish", "UsageDelta"]
     first, second = [delta for delta in deltas if isinstance(delta, HostedEnd)]
     assert second == HostedEnd(
         1,
@@ -163,7 +163,7 @@ def test_a_recorded_run_of_the_providers_own_code_execution() -> None:
         assert len(pieces) > 5
         assert "".join(piece.text for piece in pieces) == end.item.code
         assert {(piece.id, piece.container_id) for piece in pieces} == {(end.item.id, "")}
-    assert deltas[-1] == Spent(
+    assert deltas[-1] == UsageDelta(
         Usage(
             input_tokens=9632,
             input_tokens_details=InputDetails(cached_tokens=6289, cache_write_tokens=3337),
@@ -192,7 +192,7 @@ def test_a_recorded_refusal() -> None:
 
 def test_a_recorded_call_without_arguments() -> None:
     deltas = play(make, named(chunks(NO_ARGS)))
-    assert outline(deltas) == ["Text", "CallBegun", "CallPiece", "CallEnd", "Finish", "Spent"]
+    assert outline(deltas) == ["Text", "CallBegun", "CallPiece", "CallEnd", "Finish", "UsageDelta"]
     assert CallPiece(0, "{}") in deltas
     assert CallEnd(0, "{}") in deltas
     assert Finish("calls") in deltas
@@ -202,12 +202,12 @@ def test_recorded_thinking_is_kept_with_its_signature() -> None:
     ((_, body),) = recorded(THOUGHT)
     deltas = play(make, body)
     assert outline(deltas) == [
-        "Thought", "ThoughtEnd", "Text", "HostedCode", "HostedEnd", "Text", "Finish", "Spent",
+        "Thought", "ThoughtEnd", "Text", "HostedCode", "HostedEnd", "Text", "Finish", "UsageDelta",
     ]  # fmt: skip
     assert {(delta.kind, delta.index) for delta in deltas if isinstance(delta, Thought)} == {("summary", 0)}
     (end,) = [delta.item for delta in deltas if isinstance(delta, ThoughtEnd)]
     assert [part.text for part in end.summary] == ["Let me calculate this mathematical expression."]
-    kept = vendor_tag.unmarked("anthropic", end.encrypted_content)
+    kept = vendor_tag.untag("anthropic", end.encrypted_content)
     assert kept is not None
     block = json.loads(kept)
     assert (block["type"], block["thinking"]) == ("thinking", "Let me calculate this mathematical expression.")
@@ -219,7 +219,7 @@ def test_an_answer_by_a_form_is_text_however_the_form_was_asked_for() -> None:
     asked = asking(model="claude-sonnet-4-5", text=form)
     old = TABLE["anthropic-2023-06-01"]
     deltas = play(lambda: decoder(asked, old, "acme"), named(chunks(JSON)))
-    assert outline(deltas) == ["Text", "Finish", "Spent"]
+    assert outline(deltas) == ["Text", "Finish", "UsageDelta"]
     assert json.loads(joined(deltas, Text))["elements"][0]["temperature"] == 58
     assert Finish("stop") in deltas
     assert "CallBegun" in outline(play(lambda: decoder(asked, TABLE["anthropic"], "acme"), named(chunks(JSON))))
@@ -326,7 +326,7 @@ def test_parallel_calls() -> None:
 @pytest.mark.parametrize("pieces", [(), ('{"code": "pri',)])
 def test_a_call_that_was_cut_off_has_no_end(pieces: tuple[str, ...]) -> None:
     cut = answered(tool(0, "a", *pieces), reason="max_tokens")
-    assert outline(cut) == ["CallBegun", *(["CallPiece"] if pieces else []), "Finish", "Spent"]
+    assert outline(cut) == ["CallBegun", *(["CallPiece"] if pieces else []), "Finish", "UsageDelta"]
 
 
 def test_a_call_that_is_not_quite_json_is_handed_on() -> None:
@@ -359,7 +359,7 @@ def test_thinking_that_is_not_shown() -> None:
     )
     bare = block(2, {"type": "thinking", "thinking": ""}, {"type": "thinking_delta", "thinking": "hm"})
     ends = [delta.item for delta in answered(sealed, hidden, bare) if isinstance(delta, ThoughtEnd)]
-    assert [json.loads(vendor_tag.unmarked("anthropic", end.encrypted_content) or "null") for end in ends] == [
+    assert [json.loads(vendor_tag.untag("anthropic", end.encrypted_content) or "null") for end in ends] == [
         {"type": "redacted_thinking", "data": "Em8="},
         {"type": "thinking", "thinking": "", "signature": "S"},
         None,
@@ -464,7 +464,7 @@ def test_a_cell_whose_result_never_came() -> None:
 
 def test_tools_of_the_vendors_that_nobody_asked_for_are_passed_over() -> None:
     search = tool(0, "web_search", '{"query": "x"}', kind="server_tool_use", id="srvtoolu_1")
-    assert outline(answered(search, result(1, "web_search", []), text(2, "ok"))) == ["Text", "Finish", "Spent"]
+    assert outline(answered(search, result(1, "web_search", []), text(2, "ok"))) == ["Text", "Finish", "UsageDelta"]
 
 
 def test_what_is_not_known_is_passed_over() -> None:
@@ -482,7 +482,7 @@ def test_blocks_that_nothing_ends_end_with_the_answer() -> None:
     )
     call = tool(1, "a", '{"x": 1}')
     deltas = answered(thought[:-1], call[:-1], reason="tool_use")
-    assert outline(deltas) == ["Thought", "CallBegun", "CallPiece", "ThoughtEnd", "CallEnd", "Finish", "Spent"]
+    assert outline(deltas) == ["Thought", "CallBegun", "CallPiece", "ThoughtEnd", "CallEnd", "Finish", "UsageDelta"]
     assert CallEnd(0, '{"x": 1}') in deltas
 
 
@@ -510,7 +510,7 @@ def test_what_a_whole_message_spent() -> None:
 
 def test_an_answer_without_a_last_event() -> None:
     payloads = [*text(0, "ok"), *ended()[:1]]
-    assert outline(play(make, named(payloads))) == ["Text", "Finish", "Spent"]
+    assert outline(play(make, named(payloads))) == ["Text", "Finish", "UsageDelta"]
 
 
 @pytest.mark.parametrize(
@@ -551,7 +551,7 @@ def test_an_answer_that_was_paused_goes_on() -> None:
     paused = [*thought, *text(1, "Let me ", "see."), *use]
     paused += ended("pause_turn", container={"id": "container_1", "expires_at": "2026-01-01T00:00:00Z"})
     before = one.feed(named(paused)) + one.close()
-    assert outline(before) == ["Thought", "ThoughtEnd", "Text", "HostedCode", "Spent"]
+    assert outline(before) == ["Thought", "ThoughtEnd", "Text", "HostedCode", "UsageDelta"]
     body = msgspec.json.decode(one.resume() or b"null")
     assert body["container"] == "container_1"
     said = [
@@ -564,7 +564,7 @@ def test_an_answer_that_was_paused_goes_on() -> None:
     after = (
         one.feed(named([*result(0, "bash_code_execution", came), *text(1, "One."), *ended("pause_turn")])) + one.close()
     )
-    assert outline(after) == ["HostedEnd", "Text", "Spent"]
+    assert outline(after) == ["HostedEnd", "Text", "UsageDelta"]
     (cell,) = cells(after)
     assert (cell.code, cell.outputs) == ("ls", (Logs(logs="a.csv\n"),))
     again = msgspec.json.decode(one.resume() or b"null")
@@ -574,7 +574,7 @@ def test_an_answer_that_was_paused_goes_on() -> None:
         {"type": "text", "text": "One."},
     ]
     last = one.feed(named([*text(0, " File."), *ended()])) + one.close()
-    assert outline(last) == ["Text", "ContainerUsed", "Finish", "Spent"]
+    assert outline(last) == ["Text", "ContainerUsed", "Finish", "UsageDelta"]
     assert ContainerUsed("container_1") in last
     assert one.resume() is None
 

@@ -19,10 +19,10 @@ from belljar.vendors.deltas import (
     Finish,
     ModelRequest,
     Refused,
-    Spent,
     Text,
     Thought,
     ThoughtEnd,
+    UsageDelta,
 )
 from belljar.vendors.servers import TABLE
 from belljar.wire.items import Reasoning, ReasoningText
@@ -31,22 +31,22 @@ from belljar.wire.tools import CustomTool
 
 STREAMS = [
     # kinds of delta, reason, tokens in and out, of which cached and reasoned
-    ("chat/alibaba-reasoning", ["Thought", "ThoughtEnd", "Text", "Finish", "Spent"], "stop", (24, 1355, 0, 1084)),
-    ("chat/alibaba-tool-call", ["CallBegun", "CallPiece", "CallEnd", "Finish", "Spent"], "calls", (295, 22, 0, 0)),
-    ("chat/deepseek-reasoning", ["Thought", "ThoughtEnd", "Text", "Finish", "Spent"], "stop", (18, 219, 0, 205)),
-    ("chat/deepseek-text", ["Text", "Finish", "Spent"], "length", (13, 400, 0, 0)),
+    ("chat/alibaba-reasoning", ["Thought", "ThoughtEnd", "Text", "Finish", "UsageDelta"], "stop", (24, 1355, 0, 1084)),
+    ("chat/alibaba-tool-call", ["CallBegun", "CallPiece", "CallEnd", "Finish", "UsageDelta"], "calls", (295, 22, 0, 0)),
+    ("chat/deepseek-reasoning", ["Thought", "ThoughtEnd", "Text", "Finish", "UsageDelta"], "stop", (18, 219, 0, 205)),
+    ("chat/deepseek-text", ["Text", "Finish", "UsageDelta"], "length", (13, 400, 0, 0)),
     (
         "chat/deepseek-tool-call",
-        ["Thought", "ThoughtEnd", "CallBegun", "CallPiece", "CallEnd", "Finish", "Spent"],
+        ["Thought", "ThoughtEnd", "CallBegun", "CallPiece", "CallEnd", "Finish", "UsageDelta"],
         "calls",
         (339, 83, 320, 39),
     ),
-    ("chat/groq-text", ["Text", "Finish", "Spent"], "stop", (45, 662, 0, 0)),
-    ("chat/groq-tool-call", ["CallBegun", "CallPiece", "CallEnd", "Finish", "Spent"], "calls", (210, 15, 0, 0)),
-    ("xai/xai-text", ["Thought", "ThoughtEnd", "Text", "Finish", "Spent"], "stop", None),
+    ("chat/groq-text", ["Text", "Finish", "UsageDelta"], "stop", (45, 662, 0, 0)),
+    ("chat/groq-tool-call", ["CallBegun", "CallPiece", "CallEnd", "Finish", "UsageDelta"], "calls", (210, 15, 0, 0)),
+    ("xai/xai-text", ["Thought", "ThoughtEnd", "Text", "Finish", "UsageDelta"], "stop", None),
     (
         "xai/xai-tool-call",
-        ["Thought", "ThoughtEnd", "CallBegun", "CallPiece", "CallEnd", "Finish", "Spent"],
+        ["Thought", "ThoughtEnd", "CallBegun", "CallPiece", "CallEnd", "Finish", "UsageDelta"],
         "calls",
         None,
     ),
@@ -75,7 +75,7 @@ def test_recorded_streams(name: str, kinds: list[str], reason: str, tokens: tupl
     assert [part.text for item in ends for part in item.content or ()] == [joined(deltas, Thought)] * len(ends)
     finish, spent = deltas[-2:]
     assert finish == Finish(reason)  # type: ignore[arg-type]
-    assert isinstance(spent, Spent)
+    assert isinstance(spent, UsageDelta)
     usage = spent.usage
     if tokens is not None:
         assert tokens == (
@@ -119,20 +119,20 @@ def test_a_whole_answer_in_place_of_a_stream(name: str) -> None:
     assert joined(deltas, Thought) == message["reasoning_content"]
     calls = message.get("tool_calls", [])
     assert [end.arguments for end in ended(deltas)] == [call["function"]["arguments"] for call in calls]
-    assert isinstance(deltas[-1], Spent)
+    assert isinstance(deltas[-1], UsageDelta)
     assert deltas[-2] == Finish("calls" if calls else "stop")
 
 
 def test_recorded_whole_answers_of_ollama() -> None:
     first, second = (play(make, body) for body in bodies("chat/test_ollama_cloud_tool_output.yaml", "chat.completion"))
-    assert outline(first) == ["Thought", "ThoughtEnd", "Text", "Finish", "Spent"]
+    assert outline(first) == ["Thought", "ThoughtEnd", "Text", "Finish", "UsageDelta"]
     assert joined(first, Text) == "Paris."
     assert [delta for delta in second if not isinstance(delta, Thought | ThoughtEnd)] == [
         CallBegun(0, "call_o2vnpxrw", "final_result"),
         CallPiece(0, '{"city":"Paris","country":"France"}'),
         CallEnd(0, '{"city":"Paris","country":"France"}'),
         Finish("calls"),
-        Spent(Usage(input_tokens=206, output_tokens=194, total_tokens=400)),
+        UsageDelta(Usage(input_tokens=206, output_tokens=194, total_tokens=400)),
     ]
 
 
@@ -404,7 +404,7 @@ def test_usage_is_told_once_and_last() -> None:
         output_tokens_details=OutputDetails(),
         total_tokens=8,
     )
-    assert play(make, stream(payloads)) == [Text("a"), Finish("stop"), Spent(expected)]
+    assert play(make, stream(payloads)) == [Text("a"), Finish("stop"), UsageDelta(expected)]
 
 
 def test_after_done_nothing_counts() -> None:

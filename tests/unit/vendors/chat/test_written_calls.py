@@ -22,9 +22,9 @@ from belljar.vendors.deltas import (
     Finish,
     ModelRequest,
     Repaired,
-    Spent,
     Text,
     Thought,
+    UsageDelta,
 )
 from belljar.vendors.servers import GENERIC
 from belljar.wire.items import CellEnd, CodeInterpreterCall, CustomToolCall, FunctionCall, InputItem, Message
@@ -89,7 +89,7 @@ def test_shown_and_called_are_the_whole_however_it_is_split(text: str, data: st.
         assert calls(one) == calls(other) == calls(letters)
         assert shown(one) + written(one) == text
         assert isinstance(one[-2], Finish)
-        assert isinstance(one[-1], Spent)
+        assert isinstance(one[-1], UsageDelta)
 
 
 @pytest.mark.parametrize(

@@ -23,10 +23,10 @@ from belljar.vendors.deltas import (
     HostedEnd,
     HostedFile,
     ModelRequest,
-    Spent,
     Text,
     Thought,
     ThoughtEnd,
+    UsageDelta,
     VendorState,
 )
 from belljar.vendors.gemini.dialect import GeminiDecoder, decoder
@@ -93,12 +93,12 @@ def sent(data: Any) -> list[str]:
 @pytest.mark.parametrize("name", [TEXT, REASONING])
 def test_a_recorded_text(name: str) -> None:
     deltas = play(make, recorded(name))
-    assert outline(deltas) == ["Text", "VendorState", "Finish", "Spent"]
+    assert outline(deltas) == ["Text", "VendorState", "Finish", "UsageDelta"]
     parts = [part for line in chunks(name) for part in json.loads(line)["candidates"][0]["content"]["parts"]]
     assert joined(deltas, Text) == "".join(part["text"] for part in parts)
     assert signatures(deltas) == [("text", part["thoughtSignature"]) for part in parts if "thoughtSignature" in part]
     usage = json.loads(chunks(name)[-1])["usageMetadata"]
-    assert deltas[-1] == Spent(
+    assert deltas[-1] == UsageDelta(
         Usage(
             input_tokens=usage["promptTokenCount"],
             output_tokens=usage["candidatesTokenCount"] + usage["thoughtsTokenCount"],
@@ -111,7 +111,7 @@ def test_a_recorded_text(name: str) -> None:
 @pytest.mark.parametrize("name", [CALL, "gemini/google-tool-call.chunks.txt", "gemini/google-tool-call-gemini3.json"])
 def test_a_recorded_call_comes_whole_with_its_signature_before_it(name: str) -> None:
     deltas = play(make, recorded(name))
-    assert outline(deltas) == ["ThoughtEnd", "CallBegun", "CallPiece", "CallEnd", "Finish", "Spent"]
+    assert outline(deltas) == ["ThoughtEnd", "CallBegun", "CallPiece", "CallEnd", "Finish", "UsageDelta"]
     _, begun, piece, end, finish, _ = deltas
     assert begun == CallBegun(0, "call_0", "weather")
     assert isinstance(end, CallEnd)
@@ -139,7 +139,7 @@ def test_recorded_calls_whose_arguments_are_streamed() -> None:
 
 def test_a_recorded_stream_of_code_that_gemini_ran() -> None:
     deltas = play(make, recorded(CODE_STREAM))
-    assert outline(deltas) == ["ThoughtEnd", "HostedCode", "HostedEnd", "Text", "VendorState", "Finish", "Spent"]
+    assert outline(deltas) == ["ThoughtEnd", "HostedCode", "HostedEnd", "Text", "VendorState", "Finish", "UsageDelta"]
     code = "result = 65465 - 6544 * 65464 - 6 + 1.02255\nprint(result)"
     assert deltas[1:3] == [
         HostedCode(0, "ci_8xju7mua", "", code),
@@ -159,7 +159,7 @@ def test_a_recorded_stream_of_code_that_gemini_ran() -> None:
     assert "-428,330,955.97745" in joined(deltas, Text)
     assert deltas[-2:] == [
         Finish("stop"),
-        Spent(
+        UsageDelta(
             Usage(
                 input_tokens=147 + 360,
                 output_tokens=108 + 168,
@@ -198,7 +198,7 @@ def test_the_sdk_reads_the_recordings_as_we_do(name: str) -> None:
     codes = [part.executable_code.code for part in parts if part.executable_code is not None]
     assert [delta.text for delta in deltas if isinstance(delta, HostedCode)] == codes
     usage = answers[-1].usage_metadata
-    (spent,) = (delta.usage for delta in deltas if isinstance(delta, Spent))
+    (spent,) = (delta.usage for delta in deltas if isinstance(delta, UsageDelta))
     assert usage is not None
     assert spent.total_tokens == usage.total_token_count
 
@@ -464,7 +464,7 @@ def test_tokens_of_every_kind() -> None:
         output_tokens_details=OutputDetails(reasoning_tokens=5),
         total_tokens=132,
     )
-    assert found[-1] == Spent(spent)
+    assert found[-1] == UsageDelta(spent)
     assert read_usage(json.dumps({**usage, "toolUsePromptTokenCount": 20}).encode()) == spent
 
 

@@ -21,10 +21,10 @@ from belljar.vendors.deltas import (
     ModelRequest,
     PassThrough,
     Refused,
-    Spent,
     Text,
     Thought,
     ThoughtEnd,
+    UsageDelta,
 )
 from belljar.vendors.openai.dialect import ResponsesDecoder, decoder
 from belljar.vendors.servers import TABLE
@@ -64,7 +64,7 @@ def last(name: str) -> dict[str, Any]:
 def test_a_recorded_run_of_the_providers_own_code_interpreter() -> None:
     deltas = play(make, named(chunks(CODE)))
     run = ["ThoughtEnd", "HostedCode", "HostedEnd"]
-    assert outline(deltas) == [*run, *run, *run, "ThoughtEnd", "Text", "Cited", "Finish", "Spent"]
+    assert outline(deltas) == [*run, *run, *run, "ThoughtEnd", "Text", "Cited", "Finish", "UsageDelta"]
     output = last(CODE)["output"]
     cells = [item for item in output if item["type"] == "code_interpreter_call"]
     ends = [delta for delta in deltas if isinstance(delta, HostedEnd)]
@@ -83,7 +83,7 @@ def test_a_recorded_run_of_the_providers_own_code_interpreter() -> None:
         "sandbox:/mnt/data/roll2dice_sums_10000.csv"
     ]
     usage = last(CODE)["usage"]
-    assert deltas[-1] == Spent(
+    assert deltas[-1] == UsageDelta(
         Usage(
             input_tokens=usage["input_tokens"],
             input_tokens_details=InputDetails(cached_tokens=2944, cache_write_tokens=0),
@@ -96,7 +96,7 @@ def test_a_recorded_run_of_the_providers_own_code_interpreter() -> None:
 
 def test_recorded_items_that_are_only_the_providers() -> None:
     deltas = play(make, named(chunks(SHELL)))
-    assert outline(deltas) == ["PassThrough", "Text", "Finish", "Spent"]
+    assert outline(deltas) == ["PassThrough", "Text", "Finish", "UsageDelta"]
     passed = [delta.item for delta in deltas if isinstance(delta, PassThrough)]
     assert passed == [OtherItem(item) for item in last(SHELL)["output"][:2]]
     assert joined(deltas, Text).startswith("The command")
@@ -104,7 +104,7 @@ def test_recorded_items_that_are_only_the_providers() -> None:
 
 def test_recorded_reasoning() -> None:
     deltas = play(make, stream(chunks(THOUGHT)))
-    assert outline(deltas) == ["Thought", "ThoughtEnd", "Text", "Finish", "Spent"]
+    assert outline(deltas) == ["Thought", "ThoughtEnd", "Text", "Finish", "UsageDelta"]
     output = last(THOUGHT)["output"]
     assert joined(deltas, Thought) == output[0]["summary"][0]["text"]
     assert {(delta.kind, delta.index) for delta in deltas if isinstance(delta, Thought)} == {("summary", 0)}
@@ -158,7 +158,7 @@ def test_a_whole_answer_says_the_same_as_its_stream(name: str) -> None:
 def test_recorded_whole_answers() -> None:
     body = (RECORDINGS / "openai" / "openai-code-interpreter-tool.1.json").read_bytes()
     run = ["ThoughtEnd", "HostedCode", "HostedEnd"]
-    assert outline(play(make, body)) == [*run, *run, *run, "ThoughtEnd", "Text", "Cited", "Finish", "Spent"]
+    assert outline(play(make, body)) == [*run, *run, *run, "ThoughtEnd", "Text", "Cited", "Finish", "UsageDelta"]
     (files,) = bodies("openai/test_openai_code_execution_files.yaml", "response")
     deltas = play(make, files)
     assert joined(deltas, Text) == "The sum of the value column is 100."
@@ -186,7 +186,7 @@ def test_a_recorded_answer_that_is_not_ready() -> None:
 
 def test_a_recorded_cell_of_xai_has_its_code_elsewhere() -> None:
     deltas = play(make, (RECORDINGS / "xai" / "xai-code-execution-tool.1.json").read_bytes())
-    assert outline(deltas) == ["HostedCode", "HostedEnd", "Text", "Finish", "Spent"]
+    assert outline(deltas) == ["HostedCode", "HostedEnd", "Text", "Finish", "UsageDelta"]
     (cell,) = [delta.item for delta in deltas if isinstance(delta, HostedEnd)]
     assert cell.code is not None
     assert cell.code.startswith("def fibonacci")
@@ -433,7 +433,7 @@ def test_an_incomplete_answer(response: dict[str, Any], reason: str) -> None:
 def test_usage_in_its_least_form() -> None:
     end = event("completed", response={"status": "completed", "usage": {"input_tokens": 3, "output_tokens": 4}})
     expected = Usage(input_tokens=3, output_tokens=4, total_tokens=7)
-    assert deltas_of(end=end) == [Finish("stop"), Spent(expected)]
+    assert deltas_of(end=end) == [Finish("stop"), UsageDelta(expected)]
 
 
 def test_after_the_end_nothing_counts() -> None:

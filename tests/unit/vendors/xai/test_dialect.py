@@ -17,10 +17,10 @@ from belljar.vendors.deltas import (
     HostedEnd,
     HostedFile,
     ModelRequest,
-    Spent,
     Text,
     Thought,
     ThoughtEnd,
+    UsageDelta,
 )
 from belljar.vendors.openai.dialect import encode as encode_for_openai
 from belljar.vendors.servers import GENERIC, TABLE
@@ -73,7 +73,7 @@ def last(name: str) -> dict[str, Any]:
 @pytest.mark.parametrize("name", STREAMS)
 def test_recorded_streams(name: str) -> None:
     deltas = play(make, stream(chunks(name), done=False))
-    assert outline(deltas) == ["Thought", "ThoughtEnd", "Text", "Finish", "Spent"]
+    assert outline(deltas) == ["Thought", "ThoughtEnd", "Text", "Finish", "UsageDelta"]
     thought, message = last(name)["output"]
     assert joined(deltas, Text) == message["content"][0]["text"]
     assert joined(deltas, Thought) == thought["summary"][0]["text"]
@@ -81,7 +81,7 @@ def test_recorded_streams(name: str) -> None:
     if "encrypted_content" in thought:
         assert end.encrypted_content == f"xai:{thought['id']}:{thought['encrypted_content']}"
     usage = last(name)["usage"]
-    assert isinstance(deltas[-1], Spent)
+    assert isinstance(deltas[-1], UsageDelta)
     assert deltas[-1].usage.total_tokens == usage["total_tokens"]
     assert deltas[-1].usage.output_tokens_details.reasoning_tokens == usage["output_tokens_details"]["reasoning_tokens"]
 
@@ -102,7 +102,7 @@ def test_a_recorded_run_of_its_code_execution() -> None:
         Text("55"),
         Finish("stop"),
     ]
-    assert isinstance(deltas[-1], Spent)
+    assert isinstance(deltas[-1], UsageDelta)
     assert deltas[-1].usage.input_tokens_details.cached_tokens == 1235
 
 

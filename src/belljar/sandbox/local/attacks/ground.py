@@ -17,9 +17,9 @@ from types import TracebackType
 from typing import Self
 
 from belljar.errors import BelljarError
-from belljar.sandbox import owned
+from belljar.sandbox import owned_directories
 from belljar.sandbox.base import Cell, Limits, Spec
-from belljar.sandbox.local import drive
+from belljar.sandbox.local import run_steps
 from belljar.sandbox.local.attacks import calls, identity, leaks, limits, neighbours, network, processes, tree, wire
 from belljar.sandbox.local.attacks.attack import PRELUDE, Attack, Verdict
 from belljar.sandbox.local.box import Box
@@ -54,8 +54,8 @@ class Tripwires:
 
     def __enter__(self) -> Self:
         _sweep(tempfile.gettempdir())
-        folder, hold = owned.claim(_new_folder)
-        self._stack.callback(owned.let_go, hold)
+        folder, hold = owned_directories.claim(_new_folder)
+        self._stack.callback(owned_directories.let_go, hold)
         self._stack.callback(shutil.rmtree, folder, ignore_errors=True)
         os.chmod(folder, 0o755)  # so that only the jail can be what keeps code out
         self._file = Path(folder, "key.txt")
@@ -180,7 +180,7 @@ class Ground:
         return bool(failures), "; ".join(failures or [steps[0][1]])
 
     def _run(self, box: Box, attack: Attack, code: str) -> Run:
-        return fold(drive.blocking(box, box.run(Cell(self.tripwires.script(attack, code)))))
+        return fold(run_steps.blocking(box, box.run(Cell(self.tripwires.script(attack, code)))))
 
 
 def _new_folder() -> Path:
@@ -193,7 +193,7 @@ def _new_folder() -> Path:
 def _sweep(parent: str) -> None:
     """Remove the tripwires of programs that were killed."""
     for path in (Path(parent, name) for name in os.listdir(parent) if _OURS.fullmatch(name)):
-        with contextlib.suppress(OSError), owned.abandoned(path) as dead:  # another may sweep too
+        with contextlib.suppress(OSError), owned_directories.abandoned(path) as dead:  # another may sweep too
             if dead and path.is_dir() and path.stat().st_uid == os.geteuid():
                 shutil.rmtree(path)
 

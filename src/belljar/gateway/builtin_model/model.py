@@ -1,0 +1,303 @@
+"""The built-in model `belljar`: runs the Python it is sent and tells what happened. It does not think.
+
+The first of these rules that fits the newest user message and the tools decides, the same way every time:
+
+1. the instructions ask for a summary (`SUMMARISE`): a digest of the conversation
+2. a function of the caller's gave a result: what it gave
+3. `tool_choice` names a tool: a call of it, with arguments that fit its schema
+4. the message has a JSON object that names a function: that call
+5. the message has Python: its blocks, a call each, until one fails; then what came of them
+6. a function has a word in common with the message: a call of it
+7. `tool_choice` is `required`: a call of the first tool
+8. anything else: what this is, and how to connect a real model
+
+Where `text.format` has a schema, what is said is a JSON value that fits it. A schema that has none, or none that is
+small enough, is refused.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import AsyncGenerator, Callable, Mapping
+from itertools import islice
+from textwrap import dedent
+from typing import Literal, TypeAlias
+
+from msgspec import UNSET, Struct
+
+from belljar.errors import InvalidRequest
+from belljar.gateway.builtin_model import retelling
+from belljar.gateway.builtin_model.code_blocks import LONGEST, cells, is_python
+from belljar.gateway.builtin_model.schema_samples import Unfit, sample
+from belljar.vendors.deltas import CallBegun, CallEnd, CallPiece, Delta, Finish, ModelRequest, Text, Traits, UsageDelta
+from belljar.wire import ids
+from belljar.wire.items import (
+    CodeInterpreterCall,
+    CustomToolCallOutput,
+    FunctionCallOutput,
+    InputItem,
+    InputText,
+    Json,
+    Message,
+)
+from belljar.wire.responses import Usage
+from belljar.wire.tools import Choice, CustomTool, FunctionTool
+
+NAME = "belljar"
+TRAITS = Traits(sees=False, hosted=False, dialect=NAME)
+SUMMARISE = (
+    "You are about to hand this conversation over to somebody who cannot read it. Write a summary that lets them go on"
+    " without asking: what the user wants and has decided, what was done and found (numbers exactly), which files exist"
+    " under /mnt/data and what is in them, which variables and imports later code may rely on, and what is still open."
+    " Leave out pleasantries and dead ends. Write the summary only."
+)
+"""The instructions for a summary, for any model; this one answers them with a digest."""
+
+_INTERPRETER = "code_interpreter"
+_CHARACTERS = 4
+"""Of a token, about."""
+_OBJECT = re.compile(r"\{(?=\s*\")")
+_MOST_OBJECTS = 64
+"""That are looked at in a message, each to its end: they may stand in each other."""
+_ABOUT = """\
+I am `belljar`, the built-in model. I do not think: I run the Python you send me, as a fenced block or as the whole \
+message, and tell you what happened. Try:
+
+```python
+sum(n * n for n in range(10))
+```
+
+For a model that thinks, start LM Studio or Ollama on this machine, which is found while I run, or set a key such as \
+`OPENAI_API_KEY` and start `belljar serve` again. Then choose one of the names that `GET /v1/models` lists."""
+_NO_TOOL = """\
+That is Python and I would run it, but the request does not give me the tool. Add it:
+
+```json
+{"tools": [{"type": "code_interpreter", "container": {"type": "auto"}}]}
+```"""
+
+
+class BuiltIn:
+    """The model itself."""
+
+    async def ask(self, request: ModelRequest) -> AsyncGenerator[list[Delta], None]:
+        """A list a line of what it writes."""
+        decided = decide(request)
+        reason: Literal["calls", "stop", "length"] = "calls"
+        if isinstance(decided, Call):
+            written = decided.arguments
+            yield [CallBegun(0, ids.new("call"), decided.name, decided.custom)]
+            for piece in _lines(written, "\\n"):
+                yield [CallPiece(0, piece)]
+            yield [CallEnd(0, written)]
+        else:
+            written, reason = _cut(_formatted(decided, request), request.max_output_tokens)
+            for piece in _lines(written, "\n"):
+                yield [Text(piece)]
+        yield [Finish(reason), UsageDelta(_usage(request, written))]
+
+
+class Call(Struct, frozen=True):
+    """A tool that is called, with its arguments as JSON or its free text."""
+
+    name: str
+    arguments: str
+    custom: bool = False
+
+
+class _Seen(Struct, frozen=True):
+    """What the rules look at."""
+
+    request: ModelRequest
+    message: str
+    """The newest of the user's."""
+    since: tuple[InputItem, ...]
+    """What came after it."""
+    python: tuple[str, ...]
+    """The pieces to run."""
+    done: tuple[CodeInterpreterCall, ...]
+    """The pieces that ran."""
+    interpreter: FunctionTool | None
+    functions: tuple[FunctionTool | CustomTool, ...]
+    """The caller's own."""
+
+
+Decided: TypeAlias = Call | str
+"""A call, or words."""
+
+
+def decide(request: ModelRequest) -> Decided:
+    """The answer of the first rule that has one."""
+    seen = _look(request)
+    return next((decided for rule in _RULES if (decided := rule(seen)) is not None), _ABOUT)
+
+
+def _parts_in_python(message: InputItem) -> tuple[str, ...]:
+    """Of a message that is not Python as a whole: notes on the files that came with it stand beside the code."""
+    if not isinstance(message, Message) or isinstance(message.content, str):
+        return ()
+    texts = (dedent(part.text).strip() for part in message.content if isinstance(part, InputText))
+    return tuple(text for text in texts if is_python(text))
+
+
+def _look(request: ModelRequest) -> _Seen:
+    items = request.items
+    users = [at for at, item in enumerate(items) if isinstance(item, Message) and item.role == "user"]
+    message = dedent(retelling.said(items[users[-1]])).strip() if users else ""
+    since = items[users[-1] + 1 :] if users else ()
+    usable = () if request.tool_choice == "none" else request.tools
+    tools = [tool for tool in usable if isinstance(tool, FunctionTool | CustomTool)]
+    ours = (tool for tool in tools if isinstance(tool, FunctionTool) and tool.name == _INTERPRETER)
+    return _Seen(
+        request=request,
+        message=message,
+        since=since,
+        python=cells(message) or (_parts_in_python(items[users[-1]]) if users else ()),
+        done=tuple(item for item in since if isinstance(item, CodeInterpreterCall)),
+        interpreter=next(ours, None),
+        functions=tuple(tool for tool in tools if tool.name != _INTERPRETER),
+    )
+
+
+# -- the rules --------------------------------------------------------------------------------------------------------
+
+
+def _summary(seen: _Seen) -> Decided | None:
+    if SUMMARISE not in (seen.request.instructions or ""):
+        return None
+    asking = bool(seen.message) and not seen.since  # the newest message is not part of what it asks for
+    return retelling.digest(seen.request.items[:-1] if asking else seen.request.items)
+
+
+def _results(seen: _Seen) -> Decided | None:
+    outputs = [item for item in seen.since if isinstance(item, FunctionCallOutput | CustomToolCallOutput)]
+    return "\n\n".join(retelling.result(output, seen.since) for output in outputs) or None
+
+
+def _named(seen: _Seen) -> Decided | None:
+    choice = seen.request.tool_choice
+    if not isinstance(choice, Choice) or seen.done:
+        return None
+    name = choice.type if choice.name is UNSET else choice.name
+    if name == _INTERPRETER and seen.interpreter:
+        return _run(seen)
+    return next((_made(tool, seen.message) for tool in seen.functions if tool.name == name), None)
+
+
+def _spelled(seen: _Seen) -> Decided | None:
+    """Such as `{"name": "get_weather", "arguments": {"location": "Rome"}}`."""
+    functions = {tool.name: tool for tool in seen.functions}
+    if not functions or '"name"' not in seen.message:
+        return None
+    decoder = json.JSONDecoder()
+    for brace in islice(_OBJECT.finditer(seen.message[:LONGEST]), _MOST_OBJECTS):
+        try:
+            value, _ = decoder.raw_decode(seen.message, brace.start())
+        except (ValueError, RecursionError):
+            continue
+        tool = functions.get(str(value.get("name")))
+        if tool:
+            arguments = value.get("arguments", {})
+            written = arguments if isinstance(arguments, str) else _json(arguments)
+            return Call(tool.name, written, isinstance(tool, CustomTool))
+    return None
+
+
+def _python(seen: _Seen) -> Decided | None:
+    left = len(seen.python) - len(seen.done)
+    if left > 0 and seen.interpreter and all(map(_ran_well, seen.done)):
+        return _run(seen)
+    if not seen.done:
+        return _NO_TOOL if left > 0 and seen.request.tool_choice != "required" else None
+    told = retelling.happened(seen.done, seen.request.call_outputs)
+    return f"{told}\n\nNot run: the last {left} of {len(seen.python)} blocks." if left > 0 else told
+
+
+def _meant(seen: _Seen) -> Decided | None:
+    words = _words(seen.message)
+    return next((_made(tool, seen.message) for tool in seen.functions if _words(tool.name) & words), None)
+
+
+def _required(seen: _Seen) -> Decided | None:
+    if seen.request.tool_choice != "required":
+        return None
+    made = (_made(tool, seen.message) for tool in seen.functions)
+    return next(made, _run(seen) if seen.interpreter else None)
+
+
+_RULES: tuple[Callable[[_Seen], Decided | None], ...] = (
+    _summary,
+    _results,
+    _named,
+    _spelled,
+    _python,
+    _meant,
+    _required,
+)
+
+
+def _run(seen: _Seen) -> Call:
+    """The next piece of Python; the message as a text where it has none and must be run all the same."""
+    code = seen.python[len(seen.done)] if seen.python else repr(seen.message)
+    return Call(_INTERPRETER, _json({"code": code}))
+
+
+def _ran_well(cell: CodeInterpreterCall) -> bool:
+    return cell.status == "completed" and (cell.belljar is UNSET or cell.belljar.exit == "ok")
+
+
+def _made(tool: FunctionTool | CustomTool, message: str) -> Call:
+    """A call of the tool with what the message gives for it."""
+    if isinstance(tool, CustomTool):
+        return Call(tool.name, message, custom=True)
+    schema = {"type": "object", **(tool.parameters or {})}
+    return Call(tool.name, _fitting(schema, message, "tools", f"the parameters of '{tool.name}'"))
+
+
+def _words(text: str) -> set[str]:
+    """Of four letters or more: `get_weather` has one, and so has `getWeather`."""
+    return set(re.findall(r"[a-z]{4,}", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", text).lower()))
+
+
+# -- writing ----------------------------------------------------------------------------------------------------------
+
+
+def _formatted(text: str, request: ModelRequest) -> str:
+    wanted = request.text.format
+    if wanted.type == "text" or SUMMARISE in (request.instructions or ""):
+        return text
+    schema = wanted.schema if wanted.schema is not UNSET else {"const": {"answer": text}}
+    return _fitting(schema, text, "text.format.schema", "it")
+
+
+def _fitting(schema: Mapping[str, Json], text: str, param: str, what: str) -> str:
+    try:
+        return _json(sample(schema, text))
+    except Unfit as error:
+        raise InvalidRequest(
+            f"Invalid '{param}': the built-in model has no value for {what}: {error}."
+            " Ask for less, or choose a model that thinks: GET /v1/models lists those there are.",
+            param=param,
+            fault="invalid_value",
+        ) from None
+
+
+def _cut(text: str, tokens: int | None) -> tuple[str, Literal["stop", "length"]]:
+    if tokens is None or len(text) <= tokens * _CHARACTERS:
+        return text, "stop"
+    return text[: tokens * _CHARACTERS], "length"
+
+
+def _lines(text: str, end: str) -> list[str]:
+    return [piece for piece in re.split(f"(?<={re.escape(end)})", text) if piece]
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _usage(request: ModelRequest, written: str) -> Usage:
+    read = len(request.instructions or "") + sum(len(retelling.said(item)) for item in request.items)
+    taken, given = -(-read // _CHARACTERS), -(-len(written) // _CHARACTERS)
+    return Usage(input_tokens=taken, output_tokens=given, total_tokens=taken + given)

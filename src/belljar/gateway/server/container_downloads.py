@@ -1,0 +1,143 @@
+"""The files of a container as the page shows them: with their types, under names for people, all of them as a zip."""
+
+from __future__ import annotations
+
+import io
+import time
+import zipfile
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import aclosing
+from typing import Any, cast
+
+from msgspec import Struct
+
+from belljar import autorun
+from belljar.errors import NotFound
+from belljar.gateway.containers.names import is_figure
+from belljar.gateway.server import filenames
+from belljar.gateway.server.cancel_on_disconnect import CancelOnDisconnect
+from belljar.gateway.server.http import Request
+from belljar.gateway.server.interfaces import Services
+from belljar.gateway.server.routing import Route
+from belljar.gateway.store.base import ContainerFileRecord
+from belljar.visible import visible
+from belljar.wire.codec import encode
+
+_ZIP64 = 1 << 30
+"""Files from this size on get the wider fields; those of a smaller one cannot overflow."""
+
+
+class Named(Struct, frozen=True):
+    """A file and what people call it: its path, or a number for a picture that a cell showed."""
+
+    name: str
+    record: ContainerFileRecord
+
+
+class Produced:
+    def __init__(self, services: Services) -> None:
+        self._containers = services.containers
+        self._records = services.records
+        self._blobs = services.blobs
+
+    def routes(self) -> list[Route]:
+        return [
+            Route("GET", "/belljar/containers/{id}/files", self.index),
+            Route("GET", "/belljar/containers/{id}/zip", self.zipped),
+        ]
+
+    async def index(self, request: Request) -> None:
+        files = await self.of(request.params["id"], request.caller.owner)
+        await request.reply(200, encode({"data": [_shown(one) for one in files]}))
+
+    async def zipped(self, request: Request) -> None:
+        """`?file_id=…` for each that is wanted, or all, but for what would run by itself where it is unpacked."""
+        files = await self.of(request.params["id"], request.caller.owner)
+        if wanted := request.query.all("file_id"):
+            files = chosen(files, wanted)
+        files = [one for one in files if autorun.refusal(one.name) is None]
+        headers = ((b"content-type", b"application/zip"), (b"content-disposition", filenames.attachment("files.zip")))
+        await request.open(200, (*headers, (b"x-content-type-options", b"nosniff")))
+        if request.method != "HEAD":
+            async with aclosing(cast(Any, self._zip(files))) as pieces:
+                with CancelOnDisconnect(request.gone):
+                    async for piece in pieces:
+                        await request.write(piece)
+        await request.close()
+
+    async def of(self, container_id: str, owner: str) -> list[Named]:
+        """All files of a container, oldest first."""
+        container = await self._containers.get(container_id, owner)
+        return named(await self._records.all_container_files(container.id))
+
+    async def _zip(self, files: Iterable[Named]) -> AsyncIterator[bytes]:
+        """Piece by piece and not packed: what is large in there is packed already, or wanted fast."""
+        out = _Pipe()
+        with zipfile.ZipFile(cast(Any, out), "w") as archive:
+            for one in files:
+                about = zipfile.ZipInfo(one.name, time.localtime(max(one.record.modified, 315619200))[:6])
+                about.external_attr = 0o644 << 16
+                with archive.open(about, "w", force_zip64=one.record.size >= _ZIP64) as entry:
+                    async for chunk in self._blobs.stream(one.record.blob):
+                        entry.write(chunk)
+                        yield out.taken()
+                yield out.taken()
+        yield out.taken()
+
+
+class _Pipe(io.RawIOBase):
+    """What was written since it was last taken; it cannot be sought in, so that nothing is written twice."""
+
+    def __init__(self) -> None:
+        self._pieces: list[bytes] = []
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        self._pieces.append(bytes(data))
+        return len(data)
+
+    def taken(self) -> bytes:
+        pieces, self._pieces = self._pieces, []
+        return b"".join(pieces)
+
+
+def named(records: Sequence[ContainerFileRecord]) -> list[Named]:
+    """Names that are all different."""
+    taken = {record.path for record in records}
+    found: list[Named] = []
+    number = 0
+    for record in sorted(records, key=lambda one: (one.created_at, one.modified)):
+        name = record.path
+        while is_figure(record) and name in taken:
+            number += 1
+            name = f"figure-{number}.{record.path.rpartition('.')[2]}"
+        found.append(Named(name, record))
+    return found
+
+
+def chosen(files: Sequence[Named], wanted: Iterable[str]) -> list[Named]:
+    """Those with these ids, in this order."""
+    by_id = {one.record.id: one for one in files}
+    for id in wanted:
+        if id not in by_id:
+            raise NotFound(f"There is no file {id} in this container any more.", param="file_id")
+    return [by_id[id] for id in wanted]
+
+
+def _shown(one: Named) -> dict[str, object]:
+    record = one.record
+    return {
+        "id": record.id,
+        "container_id": record.container_id,
+        "name": one.name,
+        "shown": visible(one.name),
+        "refused": autorun.refusal(one.name),
+        "warning": autorun.warning(one.name),
+        "path": record.path,
+        "size": record.size,
+        "type": record.type,
+        "source": record.source,
+        "figure": is_figure(record),
+    }

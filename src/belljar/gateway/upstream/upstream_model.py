@@ -1,0 +1,156 @@
+"""A model server that speaks one of our dialects, as a `Model`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from types import MappingProxyType
+from typing import Protocol
+from urllib.parse import quote
+
+from msgspec import structs
+
+from belljar.config import Upstream
+from belljar.errors import BadSettings, ProviderError
+from belljar.gateway.upstream import loop_guard
+from belljar.gateway.upstream.endpoint import Endpoint
+from belljar.gateway.upstream.http_response import ConnectionFailed, HttpResponse
+from belljar.gateway.upstream.transport import Transport, whole
+from belljar.vendors.anthropic import dialect as anthropic
+from belljar.vendors.chat import dialect as chat
+from belljar.vendors.chat import tools_in_prompt
+from belljar.vendors.deltas import Decoder, Delta, ModelRequest, UsageDelta
+from belljar.vendors.gemini import dialect as gemini
+from belljar.vendors.hosted_sandbox import HostedSandbox
+from belljar.vendors.openai import dialect as openai
+from belljar.vendors.servers import ServerProfile
+from belljar.vendors.xai import dialect as xai
+
+_FAULT_BYTES = 64 * 1024
+_LEAST_TOKENS = 3
+"""No chat template makes fewer of anything: a server that says so does not count."""
+
+
+class Dialect(Protocol):
+    """A vendor's wire: where it is spoken, and its pure translation. A module of `belljar.vendors` is one."""
+
+    LIST: str
+    """Where its models are listed."""
+    PATH: str
+    """Where it is asked; `{model}` stands for the name of the model."""
+    SANDBOX: HostedSandbox | None
+    """The sandbox in which it runs code itself, where it does."""
+
+    def headers(self, key: str | None, base_url: str, quirks: ServerProfile, /) -> Mapping[str, str]:
+        """What goes with every request beside what all wires have: how the key is shown, which version is spoken."""
+        ...
+
+    def encode(self, request: ModelRequest, quirks: ServerProfile, /) -> bytes: ...
+
+    def decoder(self, request: ModelRequest, quirks: ServerProfile, upstream: str, /) -> Decoder: ...
+
+    def fault(self, status: int, headers: Mapping[str, str], body: bytes, upstream: str, /) -> ProviderError: ...
+
+
+DIALECTS: Mapping[str, Dialect] = MappingProxyType(
+    {"chat": chat, "openai": openai, "anthropic": anthropic, "gemini": gemini, "xai": xai}
+)
+
+
+class DialectModel:
+    """Any model of one upstream: the request names which."""
+
+    def __init__(self, upstream: Upstream, transport: Transport) -> None:
+        if upstream.dialect not in DIALECTS:
+            raise BadSettings(
+                f"upstreams.{upstream.name}.dialect: {upstream.dialect!r} is none of {', '.join(DIALECTS)}; change it"
+            )
+        self._dialect = DIALECTS[upstream.dialect]
+        self.endpoint = Endpoint(upstream, self._dialect.headers)
+        self.list_url = self.endpoint.url(self._dialect.LIST)
+        self._transport = transport
+        self._deaf: dict[str, bool] = {}
+        """Models that are known to be given tools by this server, or not to be."""
+        self._trying = asyncio.Lock()
+        transport.prepare(self.list_url)
+
+    async def ask(self, request: ModelRequest) -> AsyncGenerator[list[Delta], None]:
+        """One turn. Closing the generator closes the connection, so that the model stops."""
+        if self._dialect is chat and await self._is_deaf(request):
+            request = structs.replace(request, in_words=True)
+        try:
+            async with aclosing(self._ask(request)) as answer:
+                async for batch in answer:
+                    yield batch
+            return
+        except _NoTools:
+            self._deaf[request.model] = True
+        async with aclosing(self._ask(structs.replace(request, in_words=True))) as answer:
+            async for batch in answer:
+                yield batch
+
+    async def _ask(self, request: ModelRequest) -> AsyncGenerator[list[Delta], None]:
+        endpoint, dialect = self.endpoint, self._dialect
+        body: bytes | None = dialect.encode(request, endpoint.quirks)
+        decoder = dialect.decoder(request, endpoint.quirks, endpoint.name)
+        url = endpoint.url(dialect.PATH.replace("{model}", quote(request.model, safe="")))
+        headers = loop_guard.passed_on(endpoint.headers, request.hops)
+        answer: HttpResponse | None = None
+        try:
+            while body is not None:
+                answer = await self._transport.post(url, headers, body, timeout=endpoint.timeout)
+                if answer.status != 200:
+                    said = await whole(answer, _FAULT_BYTES)
+                    by_protocol = dialect is chat and request.tools and not request.in_words
+                    if by_protocol and tools_in_prompt.refused(answer.status, said):
+                        raise _NoTools
+                    raise dialect.fault(answer.status, answer.headers, said, endpoint.name)
+                while data := await answer.read():
+                    if batch := decoder.feed(data):
+                        yield batch
+                if batch := decoder.close():
+                    yield batch
+                body = decoder.resume()
+        except ConnectionFailed as broken:
+            raise endpoint.unreachable(broken) from None
+        except ProviderError as error:
+            endpoint.hush(error)
+            raise
+        finally:
+            if answer is not None:
+                answer.close()
+
+    # -- whether tools reach a model
+
+    async def _is_deaf(self, request: ModelRequest) -> bool:
+        """Whether it is known not to be given tools; tried out before the first that it would be."""
+        model = request.model
+        if self.endpoint.quirks.drops_tools and request.tools and model not in self._deaf:
+            async with self._trying:
+                if model not in self._deaf:
+                    await self._try(model)
+        return self._deaf.get(model, False)
+
+    async def _try(self, model: str) -> None:
+        """What cannot be found out is left open: whoever asks is told what is wrong."""
+        try:
+            without, with_one = [await self._length(trial) for trial in tools_in_prompt.trials(model)]
+        except _NoTools:
+            self._deaf[model] = True
+        except ProviderError:
+            return
+        else:
+            self._deaf[model] = without == with_one > _LEAST_TOKENS
+
+    async def _length(self, trial: ModelRequest) -> int:
+        """Of the prompt as the model had it, in tokens; 0 where its server does not count."""
+        spent = 0
+        async with aclosing(self._ask(trial)) as answer:
+            async for batch in answer:
+                spent = next((delta.usage.input_tokens for delta in batch if isinstance(delta, UsageDelta)), spent)
+        return spent
+
+
+class _NoTools(Exception):
+    """The server refuses to give this model tools."""

@@ -1,0 +1,379 @@
+"""The sandbox's values as JSON and back: what the sandbox server and its client say to each other. Pure.
+
+`tell_X` makes a dict of a value, `read_X` makes the value again. What a caller asks (a spec, a cell, requirements) is
+the caller's fault when it is wrong, `InvalidRequest`; what a server answers is the server's, `Lost`. Names of files
+may hold lone surrogates, which stand for bytes that are not UTF-8: everything is ASCII on the wire, so they survive.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields
+from typing import Any, TypeAlias, cast, get_args
+
+from belljar.errors import (
+    BadSettings,
+    BelljarError,
+    CallerError,
+    CannotConfine,
+    Forbidden,
+    InvalidRequest,
+    Lost,
+    NoneFree,
+    NotFound,
+    Refused,
+    SandboxError,
+    TooLarge,
+    Unauthenticated,
+    WorkspaceError,
+    WorkspaceSecurityError,
+)
+from belljar.sandbox.base import Cell, FileInfo, Limits, Spec
+from belljar.sandbox.outputs import (
+    Bundle,
+    Display,
+    Error,
+    Exit,
+    FileChanged,
+    Limit,
+    Output,
+    Reason,
+    Result,
+    Stderr,
+    Stdout,
+)
+from belljar.sandbox.packages import Installed
+from belljar.sandbox.validation import LEAST_MEMORY, make_cell, make_packages
+
+API = 1
+"""The version of what both sides say to each other; it counts up when an older one could not go on."""
+Told: TypeAlias = dict[str, object]
+"""A value as JSON has it."""
+
+
+# -- lines ------------------------------------------------------------------------------------------------------------
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
+
+
+_ENCODER = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
+
+
+def dump_json(told: Mapping[str, object]) -> bytes:
+    """ASCII, on one line."""
+    return _ENCODER.encode(told).encode("ascii")
+
+
+def dump_line(told: Mapping[str, object]) -> bytes:
+    """A line of an answer that goes on."""
+    return dump_json(told) + b"\n"
+
+
+def parse_line(line: bytes) -> Told:
+    """A line, or the whole body, of a server's answer."""
+    try:
+        parsed = _parse(line)
+    except ValueError:
+        raise _garbled(f"{line[:80]!r}") from None
+    if not isinstance(parsed, dict):
+        raise _garbled(f"{line[:80]!r}")
+    return parsed
+
+
+def parse_request(body: bytes) -> Told:
+    """The body of a request; an empty one says nothing."""
+    if not body.strip():
+        return {}
+    try:
+        parsed = _parse(body)
+    except ValueError as error:
+        raise InvalidRequest(f"body: it is not JSON ({error}); send an object with Content-Length") from None
+    if not isinstance(parsed, dict):
+        raise InvalidRequest(f"body: {_shown(parsed)} is not an object; send one such as {{}}")
+    return parsed
+
+
+def _parse(text: bytes) -> object:
+    try:
+        return _DECODER.decode(text.decode("utf-8"))
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+# -- outputs ----------------------------------------------------------------------------------------------------------
+
+
+def tell_output(output: Output) -> Told:
+    match output:
+        case Stdout(text):
+            return {"type": "stdout", "text": text}
+        case Stderr(text):
+            return {"type": "stderr", "text": text}
+        case Result(data):
+            return {"type": "result", "data": _tell_bundle(data)}
+        case Display(data):
+            return {"type": "display", "data": _tell_bundle(data)}
+        case FileChanged(name, size, modified, mime, change):
+            told = {"name": name, "size": size, "modified": modified, "mime": mime, "change": change}
+            return {"type": "file_changed", **told}
+        case Exit():
+            error = output.error
+            return {
+                "type": "exit",
+                "status": output.status,
+                "text": output.text,
+                "hint": output.hint,
+                "reason": output.reason,
+                "error": error and {"type": error.type, "message": error.message, "traceback": error.traceback},
+                "code": output.code,
+                "kept": output.kept,
+                "seconds": output.seconds,
+                "limit": output.limit,
+            }
+
+
+def read_output(told: Mapping[str, object]) -> Output:
+    """What a server's line says came out of a cell; lines that say something else are the caller's to know."""
+    match told.get("type"):
+        case "stdout":
+            return Stdout(_text(told, "text"))
+        case "stderr":
+            return Stderr(_text(told, "text"))
+        case "result":
+            return Result(_read_bundle(told))
+        case "display":
+            return Display(_read_bundle(told))
+        case "file_changed":
+            change = _one_of(told, "change", ("created", "modified"))
+            return FileChanged(
+                _text(told, "name"), _whole(told, "size"), _number(told, "modified"), _text(told, "mime"), change
+            )
+        case "exit":
+            return Exit(
+                _one_of(told, "status", ("ok", "raised", "timed_out", "killed")),
+                _text(told, "text"),
+                _text(told, "hint"),
+                None if told.get("reason") is None else _one_of(told, "reason", get_args(Reason)),
+                _read_traceback(told.get("error")),
+                None if told.get("code") is None else _whole(told, "code"),
+                _member(told, "kept", bool),
+                _number(told, "seconds"),
+                None if told.get("limit") is None else _one_of(told, "limit", get_args(Limit)),
+            )
+    raise _garbled(f"an output of type {_shown(told.get('type'))}")
+
+
+def _tell_bundle(data: Bundle) -> Told:
+    return {
+        mime: value if isinstance(value, str) else {"base64": base64.b64encode(value).decode("ascii")}
+        for mime, value in data.items()
+    }
+
+
+def _read_bundle(told: Mapping[str, object]) -> Bundle:
+    data: dict[str, str | bytes] = {}
+    for mime, value in _member(told, "data", dict).items():
+        match value:
+            case str():
+                data[mime] = value
+            case {"base64": str(encoded)}:
+                try:
+                    data[mime] = base64.b64decode(encoded, validate=True)
+                except (binascii.Error, ValueError):
+                    raise _garbled(f"{mime} that is not base64") from None
+            case _:
+                raise _garbled(f"{mime} as {_shown(value)}")
+    return data
+
+
+def _read_traceback(told: object) -> Error | None:
+    if told is None:
+        return None
+    if not isinstance(told, dict):
+        raise _garbled(f"error as {_shown(told)}")
+    return Error(_text(told, "type"), _text(told, "message"), _text(told, "traceback"))
+
+
+# -- files and packages -----------------------------------------------------------------------------------------------
+
+
+def tell_file(info: FileInfo) -> Told:
+    return {"name": info.name, "size": info.size, "modified": info.modified, "type": info.type}
+
+
+def read_file(told: Mapping[str, object]) -> FileInfo:
+    return FileInfo(_text(told, "name"), _whole(told, "size"), _number(told, "modified"), _text(told, "type"))
+
+
+def tell_package(package: Installed) -> Told:
+    return {"name": package.name, "version": package.version}
+
+
+def read_package(told: Mapping[str, object]) -> Installed:
+    return Installed(_text(told, "name"), _text(told, "version"))
+
+
+# -- errors -----------------------------------------------------------------------------------------------------------
+
+_ERRORS: Mapping[str, type[BelljarError]] = {
+    kind.code: kind
+    for kind in (
+        BadSettings, BelljarError, CallerError, CannotConfine, Forbidden, InvalidRequest, Lost, NoneFree, NotFound,
+        Refused, SandboxError, TooLarge, Unauthenticated, WorkspaceError, WorkspaceSecurityError,
+    )
+}  # fmt: skip
+"""What a sandbox may raise, by code."""
+
+
+def tell_error(error: BelljarError) -> Told:
+    return {"code": error.code, "message": str(error), "param": getattr(error, "param", None)}
+
+
+def read_error(told: Mapping[str, object]) -> BelljarError:
+    """The error to raise here; one that we do not know, as of a newer server, is a refusal."""
+    code, message, param = told.get("code"), _text(told, "message"), told.get("param")
+    kind = _ERRORS.get(code, Refused) if isinstance(code, str) else Refused
+    if kind is InvalidRequest or kind is NotFound:
+        return kind(message, param=param if isinstance(param, str) else None)
+    return kind(message)
+
+
+# -- what is asked ----------------------------------------------------------------------------------------------------
+
+
+def tell_cell(cell: Cell) -> Told:
+    return {"code": cell.code, "timeout": cell.timeout}
+
+
+def read_cell(told: Mapping[str, object]) -> Cell:
+    refuse_unknown(told, ("code", "timeout"))
+    if "code" not in told:
+        raise InvalidRequest("code: it is missing; give Python source as text", param="code")
+    return make_cell(cast(str, told["code"]), cast("float | None", told.get("timeout")))
+
+
+def tell_spec(spec: Spec) -> Told:
+    limits = {one.name: getattr(spec.limits, one.name) for one in fields(spec.limits)}
+    return {"limits": limits, "packages": spec.packages, "requirements": list(spec.requirements)}
+
+
+def read_spec(told: Mapping[str, object]) -> Spec:
+    """What is left out has its default."""
+    refuse_unknown(told, ("limits", "packages", "requirements"))
+    packages = make_packages(told.get("packages", "auto"))
+    return Spec(_read_limits(told.get("limits", {})), packages, read_requirements(told))
+
+
+def read_requirements(told: Mapping[str, object]) -> tuple[str, ...]:
+    asked = told.get("requirements", [])
+    if not isinstance(asked, list) or not all(isinstance(one, str) for one in asked):
+        raise InvalidRequest(
+            f"requirements: {_shown(asked)} is not a list of texts; give names such as "
+            '["polars", "rich>=13"], or leave it out',
+            param="requirements",
+        )
+    return tuple(asked)
+
+
+_SIZE = 1 << 50
+_COUNT = 1 << 20
+_TIME = 1e9
+
+
+def _between(least: float, most: float, *, whole: bool, above: bool = False) -> Callable[[object], str | None]:
+    """A check that says what would have been right."""
+    kind = "a whole number" if whole else "a number"
+    wanted = f"{kind} above {least} and at most {most:g}" if above else f"{kind} from {least} to {most:g}"
+
+    def check(value: object) -> str | None:
+        fits = isinstance(value, int if whole else int | float) and not isinstance(value, bool)
+        ranged = fits and least <= cast(float, value) <= most and not (above and value == least)
+        return None if ranged else wanted
+
+    return check
+
+
+_LIMITS: Mapping[str, Callable[[object], str | None]] = {
+    "memory": _between(LEAST_MEMORY, _SIZE, whole=True),
+    "cpus": _between(0, _COUNT, whole=False, above=True),
+    "cpu_time": _between(0, _TIME, whole=False, above=True),
+    "timeout": _between(0, _TIME, whole=False, above=True),
+    "processes": _between(4, _COUNT, whole=True),
+    "open_files": _between(16, _COUNT, whole=True),
+    "file_size": _between(1, _SIZE, whole=True),
+    "disk": _between(1, _SIZE, whole=True),
+    "scratch": _between(1, _SIZE, whole=True),
+    "output": _between(0, _SIZE, whole=True),
+    "output_total": _between(0, _SIZE, whole=True),
+    "display": _between(0, _SIZE, whole=True),
+    "grace": _between(0, _TIME, whole=False),
+}
+_UNLIMITED = frozenset({"cpus", "cpu_time", "timeout", "file_size"})
+
+
+def _read_limits(told: object) -> Limits:
+    if not isinstance(told, dict):
+        raise InvalidRequest(f"limits: {_shown(told)} is not an object; leave it out for the defaults", param="limits")
+    refuse_unknown(told, _LIMITS, within="limits.")
+    for name, value in told.items():
+        wanted = None if value is None and name in _UNLIMITED else _LIMITS[name](value)
+        if wanted is not None:
+            none = ", or null for no limit" if name in _UNLIMITED else ""
+            raise InvalidRequest(
+                f"limits.{name}: {_shown(value)} is not {wanted}{none}; change it or leave it out",
+                param=f"limits.{name}",
+            )
+    return Limits(**told)
+
+
+def refuse_unknown(told: Mapping[str, object], known: Iterable[str], *, within: str = "") -> None:
+    """A field that is not known is more likely misspelt than not meant."""
+    for name in told:
+        if name not in known:
+            listed = ", ".join(f"{within}{one}" for one in known)
+            shown = f"{within}{name[:80]}"
+            raise InvalidRequest(f"{shown}: there is no such field; known are {listed}", param=shown)
+
+
+# -- members of an answer ---------------------------------------------------------------------------------------------
+
+
+def _member(told: Mapping[str, object], name: str, kind: type[Any]) -> Any:
+    value = told.get(name)
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+        raise _garbled(f"{name} as {_shown(value)}")
+    return value
+
+
+def _text(told: Mapping[str, object], name: str) -> str:
+    return cast(str, _member(told, name, str))
+
+
+def _whole(told: Mapping[str, object], name: str) -> int:
+    return cast(int, _member(told, name, int))
+
+
+def _number(told: Mapping[str, object], name: str) -> float:
+    return float(_member(told, name, int | float))  # type: ignore[arg-type]
+
+
+def _one_of(told: Mapping[str, object], name: str, choices: tuple[str, ...]) -> Any:
+    value = told.get(name)
+    if value not in choices:
+        raise _garbled(f"{name} as {_shown(value)}")
+    return value
+
+
+def _garbled(what: str) -> Lost:
+    return Lost(f"the sandbox server's answer cannot be read: it has {what}; is it a belljar sandbox of this version?")
+
+
+def _shown(value: object) -> str:
+    shown = ascii(value)
+    return shown if len(shown) <= 80 else f"{shown[:80]}…"

@@ -1,0 +1,279 @@
+"""The way to a sandbox server: one HTTP session, answers that are checked, and what is wrong put into words."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import io
+import socket
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import NoReturn
+from urllib.parse import quote_from_bytes
+
+import aiohttp
+from yarl import URL
+
+from belljar.errors import BadSettings, BelljarError, InvalidRequest, Lost, Refused, WorkspaceSecurityError
+from belljar.sandbox import codec
+from belljar.sandbox.codec import Told
+
+_UNIX = "unix://"
+_CONNECT = 10.0
+_SILENCE = 60.0
+"""Seconds without a byte after which a server is taken for dead: one that lives says something every 15."""
+_IDLE = 15.0
+"""Seconds that a connection is kept for the next request: less than any server keeps it, or a request might meet its
+end, and nobody could tell whether it had been heard."""
+_START = "start it with `belljar sandbox`, or change sandbox_url"
+_BUFFER = 1 << 18
+
+
+class NotReached(Exception):
+    """Nobody listens there: nothing has been asked."""
+
+
+class ConnectionFailed(Exception):
+    """The connection ended before the answer did; what was asked may have been done."""
+
+
+class SandboxServerClient:
+    """Asks one server; belongs to the event loop that first does."""
+
+    def __init__(self, url: str, token: str | None) -> None:
+        self.url = url.rstrip("/")
+        self._token = token
+        self._session: aiohttp.ClientSession | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._closed = False
+
+    @asynccontextmanager
+    async def ask(
+        self,
+        method: str,
+        path: str,
+        told: Mapping[str, object] | None = None,
+        *,
+        data: bytes | AsyncIterable[bytes] | None = None,
+        headers: Mapping[str, str] | None = None,
+        prompt: bool = True,
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """The answer, once its head is there and says yes; else the server's own error is raised here.
+
+        `prompt` is for what a server does at once. Leaving the context before the answer has ended closes the
+        connection. Raises `NotReached` and `ConnectionFailed` too.
+        """
+        # In pieces: plain bytes would hold up the loop.
+        body = io.BytesIO(codec.dump_json(told)) if told is not None else data
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT, sock_read=_SILENCE if prompt else None)
+        async with self._request(method, path, body, dict(headers or {}), timeout) as answer:
+            if answer.status >= 400:
+                await self._complain(answer)
+            yield answer
+
+    async def tell(self, method: str, path: str) -> Told:
+        """The same, for an answer that is one object, or none."""
+        async with self.ask(method, path) as answer:
+            return await read(answer)
+
+    async def look(self) -> Told:
+        """What the server says of itself, well or not; `Refused` while it cannot be had, `BadSettings` for good."""
+        timeout = aiohttp.ClientTimeout(total=_CONNECT)
+        try:
+            async with self._request("GET", "/health", None, {}, timeout) as answer:
+                body = await _head(answer)
+        except (NotReached, ConnectionFailed) as error:
+            raise self.refusal(error) from None
+        told: Told = {}
+        with contextlib.suppress(Lost):
+            told = codec.parse_line(body)
+        if "api" not in told:
+            if answer.status >= 500:  # of something in between, which cannot reach it either
+                raise Refused(f"the sandbox server at {self.url} does not answer: {_status(answer)}; {_START}")
+            raise self._stranger(answer)
+        if told["api"] != codec.API:
+            raise BadSettings(
+                f"sandbox_url: the sandbox server at {self.url} speaks version {told['api']!r} of the API, "
+                f"and this is version {codec.API}; run the same version of belljar on both sides"
+            )
+        return told
+
+    async def close(self) -> None:
+        self._closed = True
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    def refusal(self, error: NotReached | ConnectionFailed) -> Refused:
+        return Refused(f"the sandbox server at {self.url} does not answer: {error}; {_START}")
+
+    def loss(self, error: NotReached | ConnectionFailed) -> Lost:
+        return Lost(f"the sandbox is gone: the sandbox server at {self.url} does not answer any more: {error}")
+
+    # -- one request --------------------------------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def _request(
+        self,
+        method: str,
+        path: str,
+        body: io.BytesIO | bytes | AsyncIterable[bytes] | None,
+        headers: dict[str, str],
+        timeout: aiohttp.ClientTimeout,
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        session = self._opened()
+        try:
+            answer = await session.request(
+                method,
+                URL(self._base + path, encoded=True),
+                data=body,
+                headers=headers,
+                timeout=timeout,
+                allow_redirects=False,
+            )
+        except (aiohttp.ClientError, OSError, RuntimeError) as error:
+            _raise(error, closed=self._closed)
+        try:
+            yield answer
+        except (aiohttp.ClientError, TimeoutError) as error:
+            _raise(error, closed=self._closed)
+        finally:
+            answer.release() if answer.content.at_eof() else answer.close()
+
+    def _opened(self) -> aiohttp.ClientSession:
+        if self._closed:
+            raise Lost("the source is closed")
+        if self._session is not None and self._loop is not asyncio.get_running_loop():
+            raise InvalidRequest(
+                f"source: the RemoteSource of {self.url} is used by another event loop already; make one for each",
+                param="source",
+            )
+        if self._session is None:
+            self._loop = asyncio.get_running_loop()
+            connector: aiohttp.BaseConnector
+            if self.url.startswith(_UNIX):
+                self._base = "http://sandbox"
+                connector = aiohttp.UnixConnector(self.url.removeprefix(_UNIX), limit=0, keepalive_timeout=_IDLE)
+            else:
+                self._base = self.url
+                connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=_IDLE, socket_factory=_watched_socket)
+            who = {"Authorization": f"Bearer {self._token}"} if self._token else {}
+            self._session = aiohttp.ClientSession(
+                connector=connector,
+                headers={**who, "Accept-Encoding": "identity"},
+                cookie_jar=aiohttp.DummyCookieJar(),
+                read_bufsize=_BUFFER,
+            )
+        return self._session
+
+    async def _complain(self, answer: aiohttp.ClientResponse) -> NoReturn:
+        try:
+            told = codec.parse_line(await _head(answer))["error"]
+            error = codec.read_error(told) if isinstance(told, dict) else None
+        except (Lost, KeyError):
+            error = None
+        if answer.status == 401:
+            raise BadSettings(
+                f"sandbox_token: the sandbox server at {self.url} does not take "
+                f"{'ours' if self._token else 'requests without one'}; set BELLJAR_SANDBOX_TOKEN to its token"
+            )
+        if error is None and answer.status >= 500:
+            raise ConnectionFailed(_status(answer))
+        raise error or self._stranger(answer)
+
+    def _stranger(self, answer: aiohttp.ClientResponse) -> BelljarError:
+        return BadSettings(
+            f"sandbox_url: what answers at {self.url} is no belljar sandbox ({_status(answer)}); start one with "
+            "`belljar sandbox` and name its address"
+        )
+
+
+def _raise(error: Exception, *, closed: bool) -> NoReturn:
+    """What a failed request means."""
+    if closed:
+        raise Lost("the source is closed") from None
+    if isinstance(error, RuntimeError):
+        raise error
+    if isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError):
+        why = getattr(error, "os_error", None)
+        raise NotReached((why and why.strerror) or f"no connection within {_CONNECT:g} s") from None
+    raise ConnectionFailed(str(error) or type(error).__name__) from None
+
+
+def _status(answer: aiohttp.ClientResponse) -> str:
+    return f"{answer.status} {answer.reason or ''}".strip()
+
+
+def _watched_socket(address: tuple[object, ...]) -> socket.socket:
+    """One that finds out by itself that the other machine is gone: some requests may wait for as long as they like."""
+    family, kind, protocol = address[:3]
+    made = socket.socket(family, kind, protocol)  # type: ignore[arg-type]
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT", 3)):
+        if hasattr(socket, name):  # not on every platform
+            made.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+    return made
+
+
+# -- answers ----------------------------------------------------------------------------------------------------------
+
+
+async def _head(answer: aiohttp.ClientResponse, limit: int = 1 << 16) -> bytes:
+    """As much of the body as anybody can want of an answer that may not be ours."""
+    pieces, size = [], 0
+    while size < limit and (piece := await answer.content.readany()):
+        pieces.append(piece)
+        size += len(piece)
+    return b"".join(pieces)
+
+
+async def read(answer: aiohttp.ClientResponse) -> Told:
+    """An answer that is one object, or none."""
+    body = await answer.read()
+    return codec.parse_line(body) if body else {}
+
+
+async def lines(answer: aiohttp.ClientResponse) -> AsyncGenerator[Told, None]:
+    """The lines of an answer that goes on, without those that only say so. `ConnectionFailed` if it falls silent."""
+    parts: list[bytes] = []  # of a line that may be very long
+    while True:
+        try:
+            async with asyncio.timeout(_SILENCE):
+                data = await answer.content.readany()
+        except TimeoutError:
+            raise ConnectionFailed(f"nothing was heard for {_SILENCE:g} s") from None
+        except (aiohttp.ClientError, OSError) as error:
+            raise ConnectionFailed(str(error) or type(error).__name__) from None
+        if not data:
+            return
+        *ended, rest = data.split(b"\n")
+        for line in ended:
+            if parts:
+                line = b"".join((*parts, line))
+                parts.clear()
+            if told := codec.parse_line(line):
+                yield told
+        if rest:
+            parts.append(rest)
+
+
+# -- names ------------------------------------------------------------------------------------------------------------
+
+
+def file_name(name: str) -> bytes:
+    """A name in bytes; what neither an address nor an archive could carry is refused here, the rest by the server."""
+    if not name or "\0" in name:
+        raise WorkspaceSecurityError(
+            f"name: {name!r} does not name a file under /mnt/data; use a relative path without '..'"
+        )
+    try:
+        return name.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        raise InvalidRequest(
+            f"name: {name!r} has a lone surrogate, which no file name can hold", param="name"
+        ) from None
+
+
+def file_path(name: str) -> str:
+    """A name as the end of an address, exact in every byte: no dot or slash that somebody might tidy away."""
+    return quote_from_bytes(file_name(name), safe="").replace(".", "%2E")
