@@ -31,10 +31,10 @@ ELSEWHERE = [
 SWEEP = "import sys, pathlib; from belljar.sandbox.local import cgroups; cgroups.sweep(pathlib.Path(sys.argv[1]))"
 HOLD = """
 import os, sys, pathlib
-from belljar.sandbox import owned
+from belljar.sandbox import owned_directories
 path = pathlib.Path(sys.argv[1])
 path.mkdir(0o700)
-owned.claim(lambda: path)
+owned_directories.claim(lambda: path)
 print("held", flush=True)
 sys.stdin.readline()
 """

@@ -19,7 +19,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 ROOMS = {
     "aiohttp": ("gateway.upstream.remote", "sandbox.conformance", "sandbox.remote", "sandbox.server"),
     "anthropic": ("adapters.claude_agent_sdk", "files.anthropic_files", "providers.anthropic_client"),
-    "backports": ("gateway.server.packed",),
+    "backports": ("gateway.server.content_encoding",),
     "cryptography": ("gateway.engine.sealing",),
     "google": ("files.gemini_files", "providers.gemini_client", "providers.gemini_reading"),
     "httptools": ("gateway.server.run", "gateway.upstream.loopback", "testing.server"),
@@ -47,7 +47,7 @@ ROOMS = {
     "python_multipart": ("gateway.server.multipart",),
     "uv": ("sandbox.packages.uv_program",),
     "uvicorn": ("gateway.app", "gateway.server.run"),
-    "uvloop": ("listening",),
+    "uvloop": ("net",),
     "websockets": ("gateway.server.handshake",),
     "yaml": ("config",),
     "yarl": ("gateway.upstream.remote", "sandbox.conformance", "sandbox.remote"),
