@@ -23,7 +23,8 @@ from belljar.gateway.upstream.upstream_model import DIALECTS
 from belljar.testing import Call
 from belljar.testing.gemini_wire import GeminiWire
 from belljar.testing.wires import ChatWire, MessagesWire, ResponsesWire, Wire
-from belljar.vendors.deltas import CallPiece, Decoder, ModelRequest, Text
+from belljar.vendors.deltas import CallPiece, Decoder, Text
+from belljar.vendors.request import ModelRequest
 from belljar.vendors.servers import GENERIC
 from bench import reporting, table
 from bench.reporting import say

@@ -22,12 +22,12 @@ from belljar.vendors.deltas import (
     Delta,
     Finish,
     Model,
-    ModelRequest,
     Text,
     ThoughtEnd,
     UsageDelta,
     VendorState,
 )
+from belljar.vendors.request import ModelRequest
 from belljar.wire.items import InputText, Message
 from belljar.wire.tools import FunctionTool
 

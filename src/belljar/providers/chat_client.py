@@ -24,21 +24,13 @@ from belljar.providers.tool_converters import (
     convert_tools_for_openai,
     tool_call,
 )
-from belljar.providers.types import FINISHES, Answer, FinishReason, Turn
+from belljar.providers.types import FINISHES, Answer, Turn
 from belljar.providers.uploads import FileReference
 from belljar.vendors import servers
 from belljar.vendors.chat import dialect as chat
-from belljar.vendors.deltas import (
-    CallBegun,
-    CallEnd,
-    Delta,
-    Finish,
-    ModelRequest,
-    Refused,
-    Text,
-    ThoughtEnd,
-    UsageDelta,
-)
+from belljar.vendors.deltas import Delta, Refused, Text
+from belljar.vendors.fold import Folded, fold
+from belljar.vendors.request import ModelRequest
 from belljar.wire import items
 from belljar.wire.items import InputItem
 from belljar.wire.responses import Reasoner
@@ -119,7 +111,7 @@ class ChatClient(BaseClient):
                 heard.append(delta)
                 if turn.on_text is not None and isinstance(delta, Text | Refused):
                     turn.on_text(delta.text)
-        return _answer(heard, turn.tools)
+        return _answer(fold(heard), turn.tools)
 
     def _streamed(self, request: ModelRequest, body: dict[str, Any]) -> Generator[Delta, None, None]:
         """The SDK asks; the dialect reads, since what local servers send fits the SDK's types only nearly."""
@@ -177,23 +169,11 @@ def _items(messages: Iterable[Message]) -> Iterator[InputItem]:
                 yield items.Message(role=role, content=message["content"])
 
 
-def _answer(deltas: Iterable[Delta], tools: Sequence[Tool]) -> Answer:
-    text, calls, thoughts = [], [], []
-    names: dict[int, tuple[str, str]] = {}
-    finish: FinishReason = "stop"
-    usage = None
-    for delta in deltas:
-        match delta:
-            case Text() | Refused():
-                text.append(delta.text)
-            case ThoughtEnd():
-                thoughts.append(delta.item)
-            case CallBegun():
-                names[delta.index] = (delta.call_id, delta.name)
-            case CallEnd():
-                calls.append(tool_call(*names[delta.index], delta.arguments, tools))
-            case Finish():
-                finish = FINISHES[delta.reason]
-            case UsageDelta():
-                usage = delta.usage
-    return Answer(text="".join(text), tool_calls=calls, finish=finish, usage=usage, native=tuple(thoughts))
+def _answer(folded: Folded, tools: Sequence[Tool]) -> Answer:
+    return Answer(
+        text=folded.text,
+        tool_calls=[tool_call(call.id, call.name, call.arguments, tools) for call in folded.calls],
+        finish=FINISHES[folded.finish],
+        usage=folded.usage,
+        native=folded.thoughts,
+    )

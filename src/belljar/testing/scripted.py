@@ -10,7 +10,8 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from belljar.testing.chunks import chunks, words
-from belljar.vendors.deltas import CallBegun, CallEnd, CallPiece, Delta, Finish, ModelRequest, Text, UsageDelta
+from belljar.vendors.deltas import CallBegun, CallEnd, CallPiece, Delta, Finish, Text, UsageDelta
+from belljar.vendors.request import ModelRequest
 from belljar.wire.responses import Usage
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from belljar.vendors.deltas import ModelRequest
+from belljar.vendors.request import ModelRequest
 from belljar.wire import codec
 from belljar.wire.items import CellEnd, CodeInterpreterCall, Logs
 

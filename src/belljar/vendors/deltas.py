@@ -1,80 +1,21 @@
-"""The normal form: what is asked of any model, and the fragments of its answer."""
+"""What any model answers: fragments of one turn, in no vendor's words, and who makes them of a vendor's bytes."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from typing import Literal, Protocol, TypeAlias
 
-from msgspec import Struct, field
+from msgspec import Struct
 
-from belljar.wire.items import Annotation, CodeInterpreterCall, InputItem, Json, OtherItem, Reasoning
-from belljar.wire.requests import Sampling
-from belljar.wire.responses import Reasoner, TextConfig, Usage
-from belljar.wire.tools import CodeInterpreterTool, CustomTool, FunctionTool, HostedTool, ToolChoice
-
-
-class HostedFile(Struct, frozen=True, kw_only=True):
-    """A file in the provider's sandbox: kept by the vendor under an id, or here in whole."""
-
-    name: str | None
-    type: str
-    id: str | None = None
-    container_id: str = ""
-    """The vendor's container that has it, where only that gives it out."""
-    data: bytes | None = None
+from belljar.vendors.request import HostedFile, ModelRequest, Verbatim
+from belljar.wire.items import Annotation, CodeInterpreterCall, Json, OtherItem, Reasoning
+from belljar.wire.responses import Usage
 
 
-# -- asked ------------------------------------------------------------------------------------------------------------
+class Begun(Struct, frozen=True):
+    """The vendor's id of this answer, by which it may remember the conversation. Before all else, where it has one."""
 
-
-class ModelRequest(Struct, frozen=True, kw_only=True):
-    """One turn, as any dialect can write it.
-
-    `items` is the whole conversation in order. A cell that we ran is in it as a `CodeInterpreterCall` with its outputs
-    in place: a dialect without such items writes it as a call of the function `code_interpreter` and its result.
-    `tools` holds the `code_interpreter` function where we run the code, the `CodeInterpreterTool` itself where the
-    provider does: its container is then the provider's, by the id that it has there.
-    """
-
-    model: str
-    """The name that the upstream knows."""
-    items: tuple[InputItem, ...]
-    instructions: str | None = None
-    tools: tuple[FunctionTool | CustomTool | CodeInterpreterTool | HostedTool, ...] = ()
-    tool_choice: ToolChoice = "auto"
-    parallel_tool_calls: bool = True
-    max_output_tokens: int | None = None
-    temperature: float | None = None
-    top_p: float | None = None
-    sampling: Sampling = field(default_factory=Sampling)
-    """A dialect carries what `sampling` says that its servers take."""
-    logprobs: bool = False
-    """Whether to tell the probability of each token."""
-    top_logprobs: int = 0
-    """And of how many others that could have stood there."""
-    text: TextConfig = field(default_factory=TextConfig)
-    reasoning: Reasoner | None = None
-    encrypted_reasoning: bool = False
-    """The caller keeps the conversation: ask the vendor for reasoning that can be sent back."""
-    prompt_cache_key: str | None = None
-    service_tier: str | None = None
-    safety_identifier: str | None = None
-    truncation: Literal["auto", "disabled"] = "disabled"
-    in_words: bool = False
-    """The model is not given tools by its server: they are told in the prompt, and called in its answer."""
-    stream: bool = True
-    """Somebody wants the answer as it is written; a dialect may ask for it whole otherwise."""
-    call_outputs: dict[str, str] = field(default_factory=dict)
-    """What the model is told of each cell that we ran, by the `code_interpreter_call`'s id."""
-    call_images: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Data URLs of the images each cell made, for models that see."""
-    files: tuple[HostedFile, ...] = ()
-    """To be put into the sandbox of the provider that runs the code, as they are not in it yet."""
-    hops: tuple[str, ...] = ()
-    """Gateways that it came through before this one; of no concern to a dialect."""
-
-
-# -- answered ---------------------------------------------------------------------------------------------------------
+    id: str
 
 
 class Text(Struct, frozen=True, gc=False):
@@ -155,6 +96,21 @@ class ContainerUsed(Struct, frozen=True):
     """The provider's container in which the code of this answer was run: the next request can go on in it."""
 
     container_id: str
+    expires_at: str | None = None
+    """Until when, as the vendor writes it, where it says so."""
+
+
+class Ran(Struct, frozen=True, kw_only=True):
+    """What a provider's own run of code put out, each stream apart: an item has only one log of both."""
+
+    code: str
+    """As people read it."""
+    stdout: str = ""
+    stderr: str = ""
+    exit: int | None = None
+    """None where the vendor does not tell, or it never ended."""
+    late: bool = False
+    """It took longer than the vendor allows."""
 
 
 class HostedEnd(Struct, frozen=True):
@@ -163,6 +119,7 @@ class HostedEnd(Struct, frozen=True):
     index: int
     item: CodeInterpreterCall
     files: tuple[HostedFile, ...] = ()
+    ran: Ran | None = None
 
 
 class PassThrough(Struct, frozen=True):
@@ -192,7 +149,8 @@ class Repaired(Struct, frozen=True):
 
 
 Delta: TypeAlias = (
-    Text
+    Begun
+    | Text
     | Refused
     | Cited
     | Thought
@@ -224,6 +182,10 @@ class Decoder(Protocol):
 
     def resume(self) -> bytes | None:
         """After `close`: the body to send if the vendor only paused, whose answer is then fed to this same decoder."""
+        return None
+
+    def verbatim(self) -> Verbatim | None:
+        """After `close`: the answer as the vendor wants it back, where the decoder was told to keep it."""
         return None
 
 

@@ -9,7 +9,8 @@ from typing import TypeVar
 
 from msgspec import structs
 
-from belljar.vendors.deltas import CallBegun, Decoder, Delta, ModelRequest
+from belljar.vendors.deltas import CallBegun, Decoder, Delta
+from belljar.vendors.request import ModelRequest, Verbatim
 from belljar.wire.items import CustomToolCall, FunctionCall
 from belljar.wire.tools import AllowedTools, Choice, CustomTool, FunctionTool
 
@@ -73,6 +74,9 @@ class _Restoring:
 
     def resume(self) -> bytes | None:
         return self._decoder.resume()
+
+    def verbatim(self) -> Verbatim | None:
+        return self._decoder.verbatim()
 
     def _restored(self, delta: Delta) -> Delta:
         if isinstance(delta, CallBegun) and delta.name in self._names:

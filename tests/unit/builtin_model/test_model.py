@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from tests.unit.upstream.conftest import answer, calls_of, text_of
 
 from belljar.gateway.builtin_model.model import SUMMARISE, TRAITS, BuiltIn
-from belljar.vendors.deltas import CallBegun, CallEnd, CallPiece, Delta, Finish, ModelRequest, Text, UsageDelta
+from belljar.vendors.deltas import CallBegun, CallEnd, CallPiece, Delta, Finish, Text, UsageDelta
+from belljar.vendors.request import ModelRequest
 from belljar.wire.items import (
     CellEnd,
     CodeInterpreterCall,

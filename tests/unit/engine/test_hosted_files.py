@@ -20,7 +20,8 @@ from belljar.gateway.upstream.transport import Transport
 from belljar.gateway.upstream.upstream_model import DIALECTS
 from belljar.gateway.upstream.vendor_files import HostedFiles
 from belljar.sandbox.base import SandboxSource
-from belljar.vendors.deltas import HostedEnd, HostedFile
+from belljar.vendors.deltas import HostedEnd
+from belljar.vendors.request import HostedFile
 from belljar.wire.items import CellEnd, CodeInterpreterCall, Logs
 
 Kept = tuple[HostedEnd, tuple[ContainerFileRecord, ...], list[bytes]]

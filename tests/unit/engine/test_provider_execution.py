@@ -28,20 +28,9 @@ from belljar.gateway.upstream.vendor_files import HostedFiles
 from belljar.sandbox.base import SandboxSource
 from belljar.testing import FakeClock, LoopbackUpstream
 from belljar.vendors.anthropic import dialect as anthropic
-from belljar.vendors.deltas import (
-    Cited,
-    ContainerUsed,
-    Delta,
-    Finish,
-    HostedCode,
-    HostedEnd,
-    HostedFile,
-    ModelRequest,
-    Text,
-    Traits,
-    UsageDelta,
-)
+from belljar.vendors.deltas import Cited, ContainerUsed, Delta, Finish, HostedCode, HostedEnd, Text, Traits, UsageDelta
 from belljar.vendors.hosted_sandbox import HostedSandbox
+from belljar.vendors.request import HostedFile, ModelRequest
 from belljar.wire.items import CellEnd, CodeInterpreterCall, ContainerFileCitation, Image, Message
 from belljar.wire.responses import Usage
 from belljar.wire.tools import AutoContainer, CodeInterpreterTool

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from belljar.gateway.engine.stop_sequences import Stopping, Watch
-from belljar.vendors.deltas import CallBegun, CallEnd, Delta, Finish, ModelRequest, Text, UsageDelta
+from belljar.vendors.deltas import CallBegun, CallEnd, Delta, Finish, Text, UsageDelta
+from belljar.vendors.request import ModelRequest
 from belljar.wire.items import Message
 from belljar.wire.requests import Sampling
 from belljar.wire.responses import Usage

@@ -14,7 +14,8 @@ import uvloop
 from belljar.config import Upstream
 from belljar.gateway.upstream.transport import Transport
 from belljar.testing import FakeClock, LoopbackUpstream
-from belljar.vendors.deltas import CallBegun, CallEnd, Delta, Model, ModelRequest, Text
+from belljar.vendors.deltas import CallBegun, CallEnd, Delta, Model, Text
+from belljar.vendors.request import ModelRequest
 from belljar.wire.items import InputText, Message
 
 PATIENCE = 30.0

@@ -13,7 +13,7 @@ from belljar.errors import Declined, Garbled, ProviderError, Unreachable
 from belljar.gateway.upstream.upstream_model import DIALECTS, DialectModel
 from belljar.gateway.upstream.vendor_files import HostedFiles
 from belljar.testing import LoopbackUpstream, Reply
-from belljar.vendors.deltas import HostedFile
+from belljar.vendors.request import HostedFile
 
 from .conftest import KEY, Run, request_of, serving, transport, upstream
 

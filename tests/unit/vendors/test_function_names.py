@@ -17,9 +17,10 @@ from belljar.testing.wires import ChatWire, MessagesWire, ResponsesWire, Wire
 from belljar.vendors import function_names
 from belljar.vendors.anthropic import dialect as anthropic
 from belljar.vendors.chat import dialect as chat
-from belljar.vendors.deltas import CallBegun, ModelRequest
+from belljar.vendors.deltas import CallBegun
 from belljar.vendors.gemini import dialect as gemini
 from belljar.vendors.openai import dialect as openai
+from belljar.vendors.request import ModelRequest
 from belljar.vendors.servers import GENERIC
 from belljar.vendors.xai import dialect as xai
 from belljar.wire.items import CustomToolCall, FunctionCall, Message

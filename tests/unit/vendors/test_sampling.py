@@ -10,9 +10,9 @@ import pytest
 from belljar.vendors import sampling
 from belljar.vendors.anthropic import dialect as anthropic
 from belljar.vendors.chat import dialect as chat
-from belljar.vendors.deltas import ModelRequest
 from belljar.vendors.gemini import dialect as gemini
 from belljar.vendors.openai import dialect as openai
+from belljar.vendors.request import ModelRequest
 from belljar.vendors.servers import TABLE
 from belljar.vendors.xai import dialect as xai
 from belljar.wire.items import Message

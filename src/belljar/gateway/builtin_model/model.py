@@ -30,7 +30,8 @@ from belljar.errors import InvalidRequest
 from belljar.gateway.builtin_model import retelling
 from belljar.gateway.builtin_model.code_blocks import LONGEST, cells, is_python
 from belljar.gateway.builtin_model.schema_samples import Unfit, sample
-from belljar.vendors.deltas import CallBegun, CallEnd, CallPiece, Delta, Finish, ModelRequest, Text, Traits, UsageDelta
+from belljar.vendors.deltas import CallBegun, CallEnd, CallPiece, Delta, Finish, Text, Traits, UsageDelta
+from belljar.vendors.request import ModelRequest
 from belljar.wire import ids
 from belljar.wire.items import (
     CodeInterpreterCall,
@@ -142,7 +143,7 @@ def _parts_in_python(message: InputItem) -> tuple[str, ...]:
 
 
 def _look(request: ModelRequest) -> _Seen:
-    items = request.items
+    items = request.plain_items
     users = [at for at, item in enumerate(items) if isinstance(item, Message) and item.role == "user"]
     message = dedent(retelling.said(items[users[-1]])).strip() if users else ""
     since = items[users[-1] + 1 :] if users else ()
@@ -167,7 +168,7 @@ def _summary(seen: _Seen) -> Decided | None:
     if SUMMARISE not in (seen.request.instructions or ""):
         return None
     asking = bool(seen.message) and not seen.since  # the newest message is not part of what it asks for
-    return retelling.digest(seen.request.items[:-1] if asking else seen.request.items)
+    return retelling.digest(seen.request.plain_items[:-1] if asking else seen.request.plain_items)
 
 
 def _results(seen: _Seen) -> Decided | None:
@@ -298,6 +299,6 @@ def _json(value: object) -> str:
 
 
 def _usage(request: ModelRequest, written: str) -> Usage:
-    read = len(request.instructions or "") + sum(len(retelling.said(item)) for item in request.items)
+    read = len(request.instructions or "") + sum(len(retelling.said(item)) for item in request.plain_items)
     taken, given = -(-read // _CHARACTERS), -(-len(written) // _CHARACTERS)
     return Usage(input_tokens=taken, output_tokens=given, total_tokens=taken + given)

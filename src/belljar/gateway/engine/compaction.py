@@ -11,6 +11,7 @@ from belljar.errors import Garbled
 from belljar.gateway.builtin_model.model import SUMMARISE
 from belljar.gateway.upstream.models import Route
 from belljar.vendors import deltas
+from belljar.vendors.request import ModelRequest
 from belljar.wire.items import InputItem, InputText, Message
 from belljar.wire.requests import Sampling
 from belljar.wire.responses import Usage
@@ -18,7 +19,7 @@ from belljar.wire.responses import Usage
 _ASK = "Write the summary now."
 
 
-async def summarise(route: Route, request: deltas.ModelRequest) -> tuple[str, Usage]:
+async def summarise(route: Route, request: ModelRequest) -> tuple[str, Usage]:
     """The conversation in the model's own words, and what that cost."""
     last = Message(role="user", content=(InputText(text=_ASK),))
     asked = structs.replace(

@@ -15,7 +15,8 @@ from belljar.gateway.store.base import Blobs, ContainerFileRecord, ContainerReco
 from belljar.gateway.upstream.vendor_files import HostedFiles
 from belljar.providers.output_names import free_name
 from belljar.sandbox import explain
-from belljar.vendors.deltas import HostedEnd, HostedFile
+from belljar.vendors.deltas import HostedEnd
+from belljar.vendors.request import HostedFile
 from belljar.wire.items import CellEnd, Logs
 
 LARGEST = 512 << 20

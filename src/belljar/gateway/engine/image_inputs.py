@@ -10,7 +10,8 @@ from contextlib import aclosing
 from msgspec import structs
 
 from belljar.errors import ProviderError
-from belljar.vendors.deltas import Delta, Model, ModelRequest
+from belljar.vendors.deltas import Delta, Model
+from belljar.vendors.request import ModelRequest
 from belljar.wire.items import FunctionCallOutput, InputImage, InputItem, InputText, Message, Part
 
 _log = logging.getLogger("belljar.engine")
@@ -50,7 +51,7 @@ class WithImages:
                 yield batch
 
     def _told(self, request: ModelRequest) -> ModelRequest:
-        return structs.replace(request, items=tuple(map(self._item, request.items)))
+        return structs.replace(request, items=tuple(map(self._item, request.plain_items)))
 
     def _item(self, item: InputItem) -> InputItem:
         if isinstance(item, Message) and not isinstance(item.content, str):

@@ -31,7 +31,8 @@ from belljar.gateway.store.base import Blobs, ContainerRecord, ItemRecord, Recor
 from belljar.gateway.upstream.models import Models, Route
 from belljar.sandbox.outputs import Stderr, Stdout
 from belljar.vendors import deltas
-from belljar.vendors.deltas import Delta, ModelRequest
+from belljar.vendors.deltas import Delta
+from belljar.vendors.request import ModelRequest
 from belljar.wire import faults, ids
 from belljar.wire.codec import encode
 from belljar.wire.events import TERMINAL, Event

@@ -21,7 +21,8 @@ from belljar.gateway.store.base import Blobs, ContainerFileRecord, ContainerReco
 from belljar.gateway.upstream.models import Route
 from belljar.sandbox import explain
 from belljar.vendors import deltas
-from belljar.vendors.deltas import Delta, HostedFile, ModelRequest
+from belljar.vendors.deltas import Delta
+from belljar.vendors.request import HostedFile, ModelRequest
 from belljar.wire.items import CellEnd, CodeInterpreterCall, ContainerFileCitation, Image, Message
 from belljar.wire.tools import AutoContainer, CodeInterpreterTool, Tier
 

@@ -15,7 +15,7 @@ from belljar.gateway.engine.caller import Caller
 from belljar.gateway.engine.history import HistoryRequest, recall
 from belljar.gateway.engine.loop import EngineServices, Run
 from belljar.gateway.store.base import Page, ResponseRecord
-from belljar.vendors.deltas import ModelRequest
+from belljar.vendors.request import ModelRequest
 from belljar.wire import ids
 from belljar.wire.codec import encode
 from belljar.wire.events import Event

@@ -6,7 +6,8 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 
 from belljar.gateway.engine.tokens import estimate
-from belljar.vendors.deltas import Delta, Finish, Model, ModelRequest, Text, UsageDelta
+from belljar.vendors.deltas import Delta, Finish, Model, Text, UsageDelta
+from belljar.vendors.request import ModelRequest
 from belljar.wire.items import Message
 from belljar.wire.responses import Usage
 
@@ -98,6 +99,6 @@ class Watch:
 
 
 def _spent(request: ModelRequest, said: str) -> Usage:
-    asked = estimate(request.items, request.instructions, request.tools)
+    asked = estimate(request.plain_items, request.instructions, request.tools)
     answered = estimate([Message(role="assistant", content=said)])
     return Usage(input_tokens=asked, output_tokens=answered, total_tokens=asked + answered)

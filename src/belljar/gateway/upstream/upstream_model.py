@@ -20,10 +20,11 @@ from belljar.gateway.upstream.transport import Transport, whole
 from belljar.vendors.anthropic import dialect as anthropic
 from belljar.vendors.chat import dialect as chat
 from belljar.vendors.chat import tools_in_prompt
-from belljar.vendors.deltas import Decoder, Delta, ModelRequest, UsageDelta
+from belljar.vendors.deltas import Decoder, Delta, UsageDelta
 from belljar.vendors.gemini import dialect as gemini
 from belljar.vendors.hosted_sandbox import HostedSandbox
 from belljar.vendors.openai import dialect as openai
+from belljar.vendors.request import ModelRequest
 from belljar.vendors.servers import ServerProfile
 from belljar.vendors.xai import dialect as xai
 

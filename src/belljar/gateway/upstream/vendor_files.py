@@ -18,8 +18,8 @@ from belljar.gateway.upstream.multipart_form import Form
 from belljar.gateway.upstream.origins import origin_of
 from belljar.gateway.upstream.transport import Transport, whole
 from belljar.gateway.upstream.upstream_model import Dialect
-from belljar.vendors.deltas import HostedFile
 from belljar.vendors.hosted_sandbox import HostedSandbox
+from belljar.vendors.request import HostedFile
 
 _ABOUT_BYTES = 64 * 1024
 _POLLS = 120

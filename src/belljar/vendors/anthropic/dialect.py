@@ -6,8 +6,9 @@ from belljar.vendors import function_names
 from belljar.vendors.anthropic.errors import fault
 from belljar.vendors.anthropic.request import encode
 from belljar.vendors.anthropic.stream import MessagesDecoder
-from belljar.vendors.deltas import Decoder, ModelRequest
+from belljar.vendors.deltas import Decoder
 from belljar.vendors.hosted_sandbox import DAY, HostedSandbox
+from belljar.vendors.request import ModelRequest
 from belljar.vendors.servers import ServerProfile
 
 __all__ = ["LIST", "PATH", "SANDBOX", "MessagesDecoder", "decoder", "encode", "fault", "headers"]

@@ -15,7 +15,7 @@ from belljar.errors import InvalidRequest
 from belljar.vendors import code_call, vendor_tag
 from belljar.vendors.anthropic import sandbox as anthropic_sandbox
 from belljar.vendors.call_ids import ANTHROPIC, CallIds
-from belljar.vendors.deltas import ModelRequest
+from belljar.vendors.request import ModelRequest
 from belljar.wire import codec
 from belljar.wire.items import (
     CodeInterpreterCall,
@@ -76,7 +76,7 @@ class Conversation:
         for item in request.items:
             if isinstance(item, FunctionCallOutput | CustomToolCallOutput):
                 self._outputs.setdefault(item.call_id, deque()).append(item.output)
-        for item in request.items:
+        for item in request.plain_items:
             self._write(item)
         self._close()
         if not self.messages or self.messages[0]["role"] != "user":

@@ -11,7 +11,7 @@ from belljar.errors import InvalidRequest
 from belljar.vendors import code_call, function_names
 from belljar.vendors.anthropic.messages import Conversation
 from belljar.vendors.anthropic.models import Family, family
-from belljar.vendors.deltas import ModelRequest
+from belljar.vendors.request import ModelRequest, VendorTool
 from belljar.vendors.sampling import ANTHROPIC, claude_samples, members
 from belljar.vendors.servers import ServerProfile
 from belljar.wire import codec
@@ -193,7 +193,7 @@ def _known(request: ModelRequest) -> list[_Tool]:
                 " tool out or choose a model whose provider runs it",
                 param="tools",
             )
-    return [tool for tool in request.tools if not isinstance(tool, HostedTool)]
+    return [tool for tool in request.tools if not isinstance(tool, HostedTool | VendorTool)]
 
 
 def _tool(tool: _Tool, quirks: ServerProfile, kind: Family) -> Body:

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 from msgspec import UNSET, Raw, Struct
 
-from belljar.vendors.deltas import HostedFile
+from belljar.vendors.request import HostedFile
 from belljar.wire import codec
 from belljar.wire.items import CellEnd, CodeInterpreterCall, Json, Logs
 

@@ -26,7 +26,6 @@ from belljar.vendors.deltas import (
     Finish,
     HostedCode,
     HostedEnd,
-    ModelRequest,
     Refused,
     Text,
     Thought,
@@ -34,6 +33,7 @@ from belljar.vendors.deltas import (
     UsageDelta,
 )
 from belljar.vendors.partial_json import Members
+from belljar.vendors.request import ModelRequest
 from belljar.vendors.servers import GENERIC, ServerProfile
 from belljar.vendors.sse import Lines
 from belljar.vendors.stream_decoder import StreamDecoder

@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping
 from functools import cached_property
 
 from belljar.vendors import code_call
-from belljar.vendors.deltas import ModelRequest
+from belljar.vendors.request import ModelRequest
 from belljar.wire.items import CodeInterpreterCall, CustomToolCall, FunctionCall, Json
 from belljar.wire.tools import CustomTool, FunctionTool
 

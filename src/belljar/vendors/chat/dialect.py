@@ -7,9 +7,10 @@ from belljar.vendors.bearer import headers
 from belljar.vendors.chat.request import custom_names, encode
 from belljar.vendors.chat.stream import ChatDecoder
 from belljar.vendors.chat.written_calls import holding
-from belljar.vendors.deltas import Decoder, ModelRequest
+from belljar.vendors.deltas import Decoder
 from belljar.vendors.errors import fault
 from belljar.vendors.hosted_sandbox import HostedSandbox
+from belljar.vendors.request import ModelRequest
 from belljar.vendors.servers import ServerProfile
 
 __all__ = ["LIST", "PATH", "SANDBOX", "ChatDecoder", "decoder", "encode", "fault", "headers"]

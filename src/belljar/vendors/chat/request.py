@@ -12,7 +12,7 @@ from belljar.errors import InvalidRequest
 from belljar.vendors import code_call, function_names
 from belljar.vendors.call_ids import CallIds
 from belljar.vendors.chat import tools_in_prompt
-from belljar.vendors.deltas import ModelRequest
+from belljar.vendors.request import ModelRequest
 from belljar.vendors.sampling import chat_row, members
 from belljar.vendors.servers import ServerProfile, for_model
 from belljar.wire import codec

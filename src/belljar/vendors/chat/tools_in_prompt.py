@@ -12,7 +12,7 @@ from typing import Literal
 from msgspec import structs
 
 from belljar.vendors import call_ids, code_call
-from belljar.vendors.deltas import ModelRequest
+from belljar.vendors.request import ModelRequest
 from belljar.wire import codec
 from belljar.wire.items import CodeInterpreterCall, CustomToolCall, FunctionCall, Message
 from belljar.wire.tools import CustomTool, FunctionTool

@@ -16,18 +16,8 @@ from belljar.vendors.chat.call_openings import Names
 from belljar.vendors.chat.call_repair import MOST_BEFORE, Written, starts, written_calls
 from belljar.vendors.chat.stream import free_text
 from belljar.vendors.chat.tools_in_prompt import by_protocol, plainly
-from belljar.vendors.deltas import (
-    CallBegun,
-    CallEnd,
-    CallPiece,
-    Decoder,
-    Delta,
-    Finish,
-    ModelRequest,
-    Repaired,
-    Text,
-    UsageDelta,
-)
+from belljar.vendors.deltas import CallBegun, CallEnd, CallPiece, Decoder, Delta, Finish, Repaired, Text, UsageDelta
+from belljar.vendors.request import ModelRequest, Verbatim
 from belljar.wire.items import CodeInterpreterCall, FunctionCall, Message
 
 MOST_HELD = 1024 * 1024
@@ -80,6 +70,9 @@ class _Holding:
 
     def resume(self) -> bytes | None:
         return self._decoder.resume()
+
+    def verbatim(self) -> Verbatim | None:
+        return self._decoder.verbatim()
 
     def _heard(self, deltas: list[Delta]) -> list[Delta]:
         out: list[Delta] = []

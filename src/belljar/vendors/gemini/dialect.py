@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from belljar.vendors import bearer, function_names
-from belljar.vendors.deltas import Decoder, ModelRequest
+from belljar.vendors.deltas import Decoder
 from belljar.vendors.gemini.errors import fault
 from belljar.vendors.gemini.request import custom_names, encode
 from belljar.vendors.gemini.signatures import issuer
 from belljar.vendors.gemini.stream import GeminiDecoder
 from belljar.vendors.hosted_sandbox import DAY, HostedSandbox
+from belljar.vendors.request import ModelRequest
 from belljar.vendors.servers import ServerProfile
 
 __all__ = ["LIST", "PATH", "SANDBOX", "GeminiDecoder", "decoder", "encode", "fault", "headers"]

@@ -20,7 +20,6 @@ from belljar.vendors.deltas import (
     Finish,
     HostedCode,
     HostedEnd,
-    HostedFile,
     Text,
     Thought,
     ThoughtEnd,
@@ -30,6 +29,7 @@ from belljar.vendors.deltas import (
 from belljar.vendors.gemini.arguments import ArgumentWriter, Path, Scalar, read_path
 from belljar.vendors.gemini.errors import reported
 from belljar.vendors.gemini.signatures import Signed, sealed
+from belljar.vendors.request import HostedFile
 from belljar.vendors.stream_decoder import StreamDecoder
 from belljar.wire import codec, ids
 from belljar.wire.items import CellEnd, CodeInterpreterCall, CodeOutput, Image, Logs, Reasoning, SummaryText

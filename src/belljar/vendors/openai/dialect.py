@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from belljar.vendors import function_names
 from belljar.vendors.bearer import headers
-from belljar.vendors.deltas import Decoder, ModelRequest
+from belljar.vendors.deltas import Decoder
 from belljar.vendors.errors import fault
 from belljar.vendors.hosted_sandbox import DAY, HostedSandbox
 from belljar.vendors.openai.request import encode
 from belljar.vendors.openai.stream import ResponsesDecoder
+from belljar.vendors.request import ModelRequest
 from belljar.vendors.servers import ServerProfile
 
 __all__ = ["LIST", "PATH", "SANDBOX", "ResponsesDecoder", "decoder", "encode", "fault", "headers"]

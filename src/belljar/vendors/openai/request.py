@@ -11,7 +11,7 @@ from msgspec import UNSET, structs
 from belljar.models import find, nearest_effort, supports_verbosity
 from belljar.vendors import code_call, function_names
 from belljar.vendors.call_ids import RESPONSES, CallIds
-from belljar.vendors.deltas import ModelRequest
+from belljar.vendors.request import ModelRequest
 from belljar.vendors.servers import ServerProfile
 from belljar.vendors.vendor_tag import give_back
 from belljar.wire import codec, ids
@@ -150,7 +150,7 @@ def _input(request: ModelRequest, native: Native, calls: CallIds) -> Iterator[ob
     """The conversation as it goes out. Calls that were made together stand together, and after them their results."""
     held: list[object] = []
     more = False
-    for item in request.items:
+    for item in request.plain_items:
         if type(item) is FunctionCallOutput or type(item) is CustomToolCallOutput:
             more = False
         if held and not more:

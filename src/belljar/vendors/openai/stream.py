@@ -19,7 +19,6 @@ from belljar.vendors.deltas import (
     Finish,
     HostedCode,
     HostedEnd,
-    HostedFile,
     PassThrough,
     Refused,
     Text,
@@ -28,6 +27,7 @@ from belljar.vendors.deltas import (
     UsageDelta,
 )
 from belljar.vendors.errors import reported
+from belljar.vendors.request import HostedFile
 from belljar.vendors.stream_decoder import StreamDecoder
 from belljar.wire.items import (
     Annotation,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from belljar.vendors import function_names
 from belljar.vendors.bearer import headers
-from belljar.vendors.deltas import Decoder, ModelRequest
+from belljar.vendors.deltas import Decoder
 from belljar.vendors.errors import fault
 from belljar.vendors.hosted_sandbox import HostedSandbox
+from belljar.vendors.request import ModelRequest
 from belljar.vendors.servers import ServerProfile
 from belljar.vendors.xai.request import encode
 from belljar.vendors.xai.stream import XaiDecoder

@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 from msgspec import structs
 
 from belljar.vendors import code_call
-from belljar.vendors.deltas import ModelRequest
 from belljar.vendors.openai import request as openai_request
+from belljar.vendors.request import ModelRequest
 from belljar.vendors.servers import ServerProfile
 from belljar.vendors.vendor_tag import untag
 from belljar.wire import codec
@@ -57,7 +57,7 @@ def _items(request: ModelRequest) -> Iterator[InputItem]:
     if request.instructions:
         yield Message(role="system", content=request.instructions)
     files = tuple(InputFile(file_id=file.id) for file in request.files)
-    for item in request.items:
+    for item in request.plain_items:
         match item:
             case Message(role="user") if files:
                 said = (InputText(text=item.content),) if isinstance(item.content, str) else item.content

@@ -17,9 +17,10 @@ from belljar.vendors import vendor_tag
 from belljar.vendors.anthropic import dialect as anthropic
 from belljar.vendors.anthropic.models import FAMILIES, family
 from belljar.vendors.chat import dialect as chat
-from belljar.vendors.deltas import HostedEnd, HostedFile, ModelRequest, ThoughtEnd
+from belljar.vendors.deltas import HostedEnd, ThoughtEnd
 from belljar.vendors.gemini import dialect as gemini
 from belljar.vendors.openai import dialect as openai
+from belljar.vendors.request import HostedFile, ModelRequest
 from belljar.vendors.servers import GENERIC, TABLE, ServerProfile
 from belljar.vendors.xai import dialect as xai
 from belljar.wire.items import (

@@ -30,8 +30,6 @@ from belljar.vendors.deltas import (
     Finish,
     HostedCode,
     HostedEnd,
-    HostedFile,
-    ModelRequest,
     Refused,
     Text,
     Thought,
@@ -40,6 +38,7 @@ from belljar.vendors.deltas import (
 )
 from belljar.vendors.gemini import dialect as gemini
 from belljar.vendors.openai import dialect as openai
+from belljar.vendors.request import HostedFile, ModelRequest
 from belljar.vendors.servers import GENERIC, TABLE
 from belljar.vendors.xai import dialect as xai
 from belljar.wire.items import CellEnd, CodeInterpreterCall, FileCitation, InputText, Logs, Message, UrlCitation

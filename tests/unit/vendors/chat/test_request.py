@@ -8,7 +8,7 @@ import pytest
 
 from belljar.errors import InvalidRequest
 from belljar.vendors.chat.dialect import encode
-from belljar.vendors.deltas import ModelRequest
+from belljar.vendors.request import ModelRequest
 from belljar.vendors.servers import TABLE
 from belljar.wire.items import (
     CodeInterpreterCall,

@@ -17,13 +17,13 @@ from belljar.vendors.deltas import (
     CallPiece,
     Delta,
     Finish,
-    ModelRequest,
     Refused,
     Text,
     Thought,
     ThoughtEnd,
     UsageDelta,
 )
+from belljar.vendors.request import ModelRequest
 from belljar.vendors.servers import TABLE
 from belljar.wire.items import Reasoning, ReasoningText
 from belljar.wire.responses import InputDetails, OutputDetails, Usage

@@ -11,19 +11,11 @@ from tests.unit.vendors.conftest import chunks, play, stream
 
 from belljar.errors import InvalidRequest
 from belljar.models import EFFORTS, get_models_by_provider
-from belljar.vendors.deltas import (
-    CallBegun,
-    CallEnd,
-    HostedEnd,
-    HostedFile,
-    ModelRequest,
-    Text,
-    ThoughtEnd,
-    VendorState,
-)
+from belljar.vendors.deltas import CallBegun, CallEnd, HostedEnd, Text, ThoughtEnd, VendorState
 from belljar.vendors.gemini.dialect import LIST, PATH, GeminiDecoder, encode, headers
 from belljar.vendors.gemini.models import FAMILIES, family
 from belljar.vendors.gemini.signatures import SKIPPED, Signed, sealed
+from belljar.vendors.request import HostedFile, ModelRequest
 from belljar.vendors.servers import GENERIC, TABLE
 from belljar.wire.items import (
     CellEnd,

@@ -21,8 +21,6 @@ from belljar.vendors.deltas import (
     Finish,
     HostedCode,
     HostedEnd,
-    HostedFile,
-    ModelRequest,
     Text,
     Thought,
     ThoughtEnd,
@@ -32,6 +30,7 @@ from belljar.vendors.deltas import (
 from belljar.vendors.gemini.dialect import GeminiDecoder, decoder
 from belljar.vendors.gemini.signatures import Signed, opened, sealed
 from belljar.vendors.gemini.stream import read_usage
+from belljar.vendors.request import HostedFile, ModelRequest
 from belljar.vendors.servers import TABLE
 from belljar.wire.items import CellEnd, CodeInterpreterCall, Image, Logs, Reasoning, SummaryText
 from belljar.wire.responses import InputDetails, OutputDetails, Usage

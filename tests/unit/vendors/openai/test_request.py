@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from belljar.vendors.deltas import HostedFile, ModelRequest
 from belljar.vendors.openai.dialect import encode
+from belljar.vendors.request import HostedFile, ModelRequest
 from belljar.vendors.servers import TABLE
 from belljar.wire import ids
 from belljar.wire.items import (

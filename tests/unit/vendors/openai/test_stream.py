@@ -18,7 +18,6 @@ from belljar.vendors.deltas import (
     Finish,
     HostedCode,
     HostedEnd,
-    ModelRequest,
     PassThrough,
     Refused,
     Text,
@@ -27,6 +26,7 @@ from belljar.vendors.deltas import (
     UsageDelta,
 )
 from belljar.vendors.openai.dialect import ResponsesDecoder, decoder
+from belljar.vendors.request import ModelRequest
 from belljar.vendors.servers import TABLE
 from belljar.wire.items import (
     CodeInterpreterCall,

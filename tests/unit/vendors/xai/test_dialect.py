@@ -10,19 +10,9 @@ from hypothesis import strategies as st
 from msgspec import UNSET
 from tests.unit.vendors.conftest import RECORDINGS, chunks, cuts_of, joined, outline, play, stream
 
-from belljar.vendors.deltas import (
-    CallEnd,
-    Finish,
-    HostedCode,
-    HostedEnd,
-    HostedFile,
-    ModelRequest,
-    Text,
-    Thought,
-    ThoughtEnd,
-    UsageDelta,
-)
+from belljar.vendors.deltas import CallEnd, Finish, HostedCode, HostedEnd, Text, Thought, ThoughtEnd, UsageDelta
 from belljar.vendors.openai.dialect import encode as encode_for_openai
+from belljar.vendors.request import HostedFile, ModelRequest
 from belljar.vendors.servers import GENERIC, TABLE
 from belljar.vendors.xai.dialect import LIST, PATH, XaiDecoder, decoder, encode, headers
 from belljar.wire.items import (
