@@ -19,13 +19,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import msgspec
 
-from belljar.gateway.upstream.upstream_model import DIALECTS
 from belljar.testing import Call
 from belljar.testing.gemini_wire import GeminiWire
 from belljar.testing.wires import ChatWire, MessagesWire, ResponsesWire, Wire
 from belljar.vendors.deltas import CallPiece, Decoder, Text
+from belljar.vendors.registry import DIALECTS, dialect_of
 from belljar.vendors.request import ModelRequest
-from belljar.vendors.servers import GENERIC
+from belljar.vendors.server_profile import GENERIC
 from bench import reporting, table
 from bench.reporting import say
 
@@ -89,7 +89,7 @@ def seconds(runs: Sequence[Callable[[], object]], samples: int) -> list[float]:
 
 
 def measure(name: str, kind: str, body: bytes, samples: int) -> table.Row:
-    dialect = DIALECTS[name]
+    dialect = dialect_of(name)
     request = ModelRequest(model="sim", items=())
     make = partial(dialect.decoder, request, GENERIC, name)
     reads = [body[at : at + READ] for at in range(0, len(body), READ)]

@@ -318,7 +318,7 @@ def section(package: str, top: set[str]) -> Iterator[str]:
         found = find(package, name)
         if found is None:
             sys.exit(f"{package}: {name} is in its __all__, and no statement of ours defines it")
-        home = home_of(found.module, name)
+        home = home_of(found.module, name) or package
         if home == package:
             yield from entry(found, shown=name in top)
         else:
@@ -330,10 +330,10 @@ def section(package: str, top: set[str]) -> Iterator[str]:
         yield wrapped(f"Also here, {told}.") + "\n"
 
 
-def home_of(module: str, name: str) -> str:
-    """The innermost public package around it that has the name."""
+def home_of(module: str, name: str) -> str | None:
+    """The innermost public package around it that has the name; None where it is defined in none."""
     around = [one for one in PACKAGES if f"{module}.".startswith(f"{one}.") and name in public(one)]
-    return max(around, key=len)
+    return max(around, key=len, default=None)
 
 
 def anchor(package: str) -> str:

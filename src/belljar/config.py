@@ -249,7 +249,7 @@ class Upstream:
     models: tuple[str, ...] = ()
     """Offered without asking the server for its list; patterns with * are allowed."""
     quirks: str | None = None
-    """A row of the quirks table in `vendors.servers`; without, the server is asked, or it is guessed from the name."""
+    """A row of the quirks table in `vendors.registry`; without, the server is asked, or it is guessed from the name."""
     headers: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}), repr=False)
     timeout: float = 600.0
     """Seconds without a byte before the connection is given up."""

@@ -76,8 +76,8 @@ def _look(provider: str, settings: ApiSettings) -> Found:
         return Found(provider, False, (), vendor_settings.without_sdk(provider))
     if vendor.needs_key and vendor_settings.key_for(provider, settings) is None:
         return Found(provider, False, (), f"no key; set {' or '.join(vendor.keys)}")
-    if provider == "vertex":
-        return _vertex(settings)
+    if vendor.models:
+        return _by_login(provider, vendor.models, settings)
     if vendor.needs_key:
         rows = sorted(get_models_by_provider(provider), key=lambda row: row.ends is not None)  # those that stay first
         known = [row.id for row in rows if row.id != vendor.model]
@@ -94,17 +94,17 @@ def _installed(module: str) -> bool:
         return False
 
 
-def _vertex(settings: ApiSettings) -> Found:
-    """The SDK alone knows whether it finds a project and its credentials."""
+def _by_login(provider: str, models: str, settings: ApiSettings) -> Found:
+    """Without a key of its own: the SDK alone knows whether it finds a project and its credentials."""
     from belljar.errors import BelljarError
     from belljar.models import get_models_by_provider
     from belljar.providers import create_client
 
     try:
-        create_client("vertex", settings=settings)
+        create_client(provider, settings=settings)
     except BelljarError:
-        return Found("vertex", False, (), "no project; set GOOGLE_CLOUD_PROJECT, and log in with gcloud")
-    return Found("vertex", True, tuple(model.id for model in get_models_by_provider("gemini")))
+        return Found(provider, False, (), "no project; set GOOGLE_CLOUD_PROJECT, and log in with gcloud")
+    return Found(provider, True, tuple(model.id for model in get_models_by_provider(models)))
 
 
 def _local(provider: str, address: str, key: str | None) -> Found:

@@ -4,32 +4,29 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from types import MappingProxyType
 from typing import TypeAlias
 
 from belljar.errors import BelljarError, InvalidRequest
-from belljar.files.anthropic_files import AnthropicFiles
 from belljar.files.base import FilesApi, FilesApiProvider
-from belljar.files.gemini_files import GeminiFiles
 from belljar.files.limits import OWN
-from belljar.files.openai_files import GatewayFiles, OpenAIFiles, XAIFiles
 from belljar.providers.base import BaseClient
 from belljar.providers.factory import get_provider_name
 from belljar.providers.vendor_settings import provider_named
+from belljar.vendors.registry import VENDORS
 
 Factory: TypeAlias = Callable[[], FilesApiProvider]
 
+
+def _factory(path: str) -> Factory:
+    module, _, name = path.partition(":")
+    found: Factory = getattr(import_module(module), name)
+    return found
+
+
 FACTORIES: Mapping[str, Factory] = MappingProxyType(
-    {
-        "openai": OpenAIFiles,
-        "anthropic": AnthropicFiles,
-        "gemini": GeminiFiles,
-        "xai": XAIFiles,
-        "belljar": GatewayFiles,
-    }
-)
-_WITHOUT: Mapping[str, str] = MappingProxyType(
-    {"vertex": "Vertex takes no uploads; put the file into Cloud Storage and refer to it by its gs:// address"}
+    {name: _factory(row.files) for name, row in VENDORS.items() if row.files}
 )
 _log = logging.getLogger(__name__)
 
@@ -77,7 +74,9 @@ class FilesApiRegistry:
         name = _plain(service_type)
         if name in self._factories:
             return self._factories[name]()
-        why = _WITHOUT.get(name, f"{service_type}: no Files API is known; register_files_api_provider gives it one")
+        row = VENDORS.get(name)
+        why = "" if row is None else row.without_files
+        why = why or f"{service_type}: no Files API is known; register_files_api_provider gives it one"
         raise InvalidRequest(why, param="service_type")
 
 

@@ -26,10 +26,10 @@ from belljar.providers.tool_converters import (
 )
 from belljar.providers.types import FINISHES, Answer, Turn
 from belljar.providers.uploads import FileReference
-from belljar.vendors import servers
 from belljar.vendors.chat import dialect as chat
 from belljar.vendors.deltas import Delta, Refused, Text
 from belljar.vendors.fold import Folded, fold
+from belljar.vendors.registry import PROFILES
 from belljar.vendors.request import ModelRequest
 from belljar.wire import items
 from belljar.wire.items import InputItem
@@ -70,7 +70,7 @@ class ChatClient(BaseClient):
         super().__init__(model=model, tools=tools, system=system, settings=settings)
         self.client = client or openai_sdk(self.provider, self.error, settings, api_key, base_url)
         self._close_sdk = self.client.close if client is None else None
-        self._quirks = servers.TABLE[self.provider]
+        self._quirks = PROFILES[self.provider]
 
     def get_model(self) -> str:
         """Where none was named, the first that the server has."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
 from belljar.config import ApiSettings
 from belljar.providers.base import BaseClient
 from belljar.providers.tool_converters import Tool, ToolObject
-from belljar.providers.vendor_settings import provider_named
+from belljar.vendors.registry import find_vendor
 
 if TYPE_CHECKING:
     from belljar.providers.anthropic_client import AnthropicClient
@@ -18,18 +18,6 @@ if TYPE_CHECKING:
     from belljar.providers.gemini_client import GeminiClient, VertexClient
     from belljar.providers.openai_client import OpenAIClient
     from belljar.providers.xai_client import XAIClient
-
-_CLIENTS = {
-    "openai": ("openai_client", "OpenAIClient"),
-    "anthropic": ("anthropic_client", "AnthropicClient"),
-    "gemini": ("gemini_client", "GeminiClient"),
-    "vertex": ("gemini_client", "VertexClient"),
-    "xai": ("xai_client", "XAIClient"),
-    "lm_studio": ("chat_client", "LMStudioClient"),
-    "ollama": ("chat_client", "OllamaClient"),
-    "vllm": ("chat_client", "VLLMClient"),
-    "belljar": ("belljar_client", "BelljarClient"),
-}
 
 
 class _Options(TypedDict, total=False):
@@ -99,8 +87,8 @@ def create_client(
     stays open when this one is closed. `tools` are `Tool[…]` objects, or dicts in Anthropic's form.
     """
     settings = settings or ApiSettings.load()
-    module, name = _CLIENTS[provider_named(provider or settings.provider)]
-    made: BaseClient = getattr(import_module(f"belljar.providers.{module}"), name)(
+    module, _, name = find_vendor(provider or settings.provider).client.partition(":")
+    made: BaseClient = getattr(import_module(module), name)(
         model=model, tools=tools, system=system, client=client, api_key=api_key, base_url=base_url, settings=settings
     )
     return made

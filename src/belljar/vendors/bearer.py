@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from belljar.vendors.servers import ServerProfile
+from belljar.vendors.server_profile import ServerProfile
 
 
 def headers(key: str | None, base_url: str, quirks: ServerProfile) -> dict[str, str]:

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from belljar.vendors.anthropic.models import family
-from belljar.vendors.servers import ServerProfile
+from belljar.vendors.server_profile import ServerProfile
 from belljar.wire.requests import Sampling
 
 _NO_SAMPLING = "2026-10-21"

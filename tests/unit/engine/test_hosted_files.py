@@ -17,10 +17,10 @@ from belljar.gateway.store.base import ContainerFileRecord
 from belljar.gateway.store.local_store import open_store
 from belljar.gateway.upstream.endpoint import Endpoint
 from belljar.gateway.upstream.transport import Transport
-from belljar.gateway.upstream.upstream_model import DIALECTS
 from belljar.gateway.upstream.vendor_files import HostedFiles
 from belljar.sandbox.base import SandboxSource
 from belljar.vendors.deltas import HostedEnd
+from belljar.vendors.registry import dialect_of
 from belljar.vendors.request import HostedFile
 from belljar.wire.items import CellEnd, CodeInterpreterCall, Logs
 
@@ -40,7 +40,7 @@ def kept(state: Path, files: Sequence[HostedFile], **more: Any) -> Kept:
         containers = Containers(records, blobs, source, Policy())
         transport = Transport()
         endpoint = Endpoint(Upstream(name="lab", base_url="http://127.0.0.1:1/v1"))
-        fetcher = HostedFiles(endpoint, transport, DIALECTS["chat"])
+        fetcher = HostedFiles(endpoint, transport, dialect_of("chat"))
         fields: dict[str, Any] = {"status": "completed", "code": "1", "container_id": "", "outputs": None, **more}
         try:
             container = await containers.create("me", name="test")

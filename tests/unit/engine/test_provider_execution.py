@@ -23,13 +23,13 @@ from belljar.gateway.store.local_store import open_store
 from belljar.gateway.upstream.endpoint import Endpoint
 from belljar.gateway.upstream.models import Route
 from belljar.gateway.upstream.transport import Transport
-from belljar.gateway.upstream.upstream_model import DIALECTS
 from belljar.gateway.upstream.vendor_files import HostedFiles
 from belljar.sandbox.base import SandboxSource
 from belljar.testing import FakeClock, LoopbackUpstream
 from belljar.vendors.anthropic import dialect as anthropic
 from belljar.vendors.deltas import Cited, ContainerUsed, Delta, Finish, HostedCode, HostedEnd, Text, Traits, UsageDelta
 from belljar.vendors.hosted_sandbox import HostedSandbox
+from belljar.vendors.registry import dialect_of
 from belljar.vendors.request import HostedFile, ModelRequest
 from belljar.wire.items import CellEnd, CodeInterpreterCall, ContainerFileCitation, Image, Message
 from belljar.wire.responses import Usage
@@ -69,9 +69,9 @@ class Bench:
         self.containers = Containers(self.records, self.blobs, source, Policy(), clock=self.clock)
         quirks = "vertex" if dialect == "gemini" else None
         upstream = Upstream(name="lab", base_url=base_url, dialect=dialect, quirks=quirks)
-        endpoint = Endpoint(upstream, DIALECTS[dialect].headers)
+        endpoint = Endpoint(upstream, dialect_of(dialect).headers)
         self.model = Scripted()
-        files = HostedFiles(endpoint, transport, DIALECTS[dialect])
+        files = HostedFiles(endpoint, transport, dialect_of(dialect))
         self.route = Route(self.model, "m", Traits(runs=True), "lab", files)
         self.citations = Citations()
         self.container: ContainerRecord

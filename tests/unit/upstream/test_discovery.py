@@ -8,8 +8,7 @@ import pytest
 
 from belljar.config import Upstream
 from belljar.gateway.upstream.discovery import by_key, on_local_ports
-from belljar.gateway.upstream.upstream_model import DIALECTS
-from belljar.vendors.reach import REACH
+from belljar.vendors.registry import DIALECTS, VENDORS
 
 from .conftest import KEY, upstream
 
@@ -45,9 +44,9 @@ def test_anthropic_may_be_elsewhere_as_its_own_clients_say_it(address: str) -> N
 
 
 def test_every_vendor_is_found_by_its_key_and_spoken_to_in_a_dialect_of_ours() -> None:
-    environment = {variable: KEY for reach in REACH.values() for variable in reach.keys}
+    environment = {variable: KEY for row in VENDORS.values() for variable in row.keys}
     found = by_key(environment)
-    assert [one.name for one in found] == [name for name, reach in REACH.items() if not reach.local]
+    assert [one.name for one in found] == [name for name, row in VENDORS.items() if row.keys and not row.local]
     assert all(one.dialect in DIALECTS for one in found)
 
 
@@ -105,7 +104,7 @@ def test_another_place_on_this_machine(environment: Mapping[str, str], address: 
 )
 def test_nowhere_else_is_looked_and_nobody_there_is_shown_a_key(address: str) -> None:
     usual = on_local_ports({"OLLAMA_BASE_URL": address, "OLLAMA_API_KEY": KEY})
-    assert usual == [Upstream(name=name, base_url=one.base_url) for name, one in REACH.items() if one.local]
+    assert usual == [Upstream(name=name, base_url=one.base_url) for name, one in VENDORS.items() if one.local]
 
 
 def test_a_server_that_is_configured_is_known_by_its_name_in_each_spelling() -> None:

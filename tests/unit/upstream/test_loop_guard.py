@@ -10,7 +10,7 @@ from belljar.config import Upstream
 from belljar.gateway.upstream.endpoint import Endpoint
 from belljar.gateway.upstream.loop_guard import HEADER, came_through, leads_back, marked, passed_on
 from belljar.net import is_loopback
-from belljar.vendors.reach import REACH
+from belljar.vendors.registry import VENDORS
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_a_mark_goes_with_every_request_beside_the_headers_there_are() -> None:
         ("https://API.OpenAI.com/v1", False),
         ("https://mine.openai.azure.com/openai/v1", False),
         ("https://europe-west4-aiplatform.googleapis.com/v1", False),
-        *[(reach.base_url, False) for reach in REACH.values() if not reach.local],
+        *[(row.base_url, False) for row in VENDORS.values() if row.keys and not row.local],
         ("https://notopenai.com/v1", True),
         ("https://openai.com.example/v1", True),
         ("http://127.0.0.1:8787/v1", True),

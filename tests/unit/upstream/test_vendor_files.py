@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from belljar.errors import Declined, Garbled, ProviderError, Unreachable
-from belljar.gateway.upstream.upstream_model import DIALECTS, DialectModel
+from belljar.gateway.upstream.upstream_model import DialectModel
 from belljar.gateway.upstream.vendor_files import HostedFiles
 from belljar.testing import LoopbackUpstream, Reply
+from belljar.vendors.registry import dialect_of
 from belljar.vendors.request import HostedFile
 
 from .conftest import KEY, Run, request_of, serving, transport, upstream
@@ -28,7 +29,7 @@ def kept(id: str = "file_1") -> HostedFile:
 async def fetched(base_url: str, file: HostedFile, dialect: str = "anthropic") -> tuple[str, str, list[bytes]]:
     async with transport() as sender:
         model = DialectModel(upstream(base_url, dialect=dialect), sender)
-        files = HostedFiles(model.endpoint, sender, DIALECTS[dialect])
+        files = HostedFiles(model.endpoint, sender, dialect_of(dialect))
         async with files.open(file) as opened:
             return opened.name, opened.type, [chunk async for chunk in opened.chunks]
 
@@ -109,7 +110,7 @@ def given(base_url: str, dialect: str = "anthropic", what: Doing | None = None) 
     async def main() -> str:
         async with transport() as sender:
             model = DialectModel(upstream(base_url, dialect=dialect), sender)
-            files = HostedFiles(model.endpoint, sender, DIALECTS[dialect])
+            files = HostedFiles(model.endpoint, sender, dialect_of(dialect))
             return await (what(files) if what else files.upload("a.csv", "text/csv", pieces(b"a,b", b"\n1,2"), 7))
 
     return asyncio.run(main())
@@ -203,7 +204,7 @@ def test_an_upload_in_steps(
     async def main() -> str:
         async with serving(answer) as base_url, transport() as sender:
             model = DialectModel(upstream(f"{base_url}/v1", dialect="gemini"), sender)
-            files = HostedFiles(model.endpoint, sender, DIALECTS["gemini"])
+            files = HostedFiles(model.endpoint, sender, dialect_of("gemini"))
             return await files.upload("a.csv", "text/csv", pieces(b"1"), 1)
 
     if error is not None:
@@ -228,7 +229,7 @@ def test_vertex_takes_no_uploads() -> None:
     async def main() -> Any:
         async with transport() as sender:
             model = DialectModel(upstream("http://127.0.0.1:1/v1", dialect="gemini", quirks="vertex"), sender)
-            return HostedFiles(model.endpoint, sender, DIALECTS["gemini"]).premises
+            return HostedFiles(model.endpoint, sender, dialect_of("gemini")).premises
 
     premises = asyncio.run(main())
     assert (premises.upload, premises.inline) == (None, 14 << 20)

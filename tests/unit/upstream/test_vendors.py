@@ -14,8 +14,9 @@ from belljar.gateway.upstream.endpoint import Endpoint
 from belljar.gateway.upstream.model_lists import Listed
 from belljar.gateway.upstream.models import Models
 from belljar.gateway.upstream.origins import origin_of
-from belljar.gateway.upstream.upstream_model import DIALECTS, DialectModel
+from belljar.gateway.upstream.upstream_model import DialectModel
 from belljar.testing import LoopbackUpstream
+from belljar.vendors.registry import dialect_of
 
 from .conftest import KEY, answer, asking, transport, upstream
 
@@ -35,10 +36,10 @@ def test_a_key_is_enough(environment: dict[str, str], name: str, dialect: str, b
 
 
 def test_ai_studio_has_keys_and_vertex_has_tokens() -> None:
-    studio = Endpoint(upstream("https://generativelanguage.googleapis.com/v1"), DIALECTS["gemini"].headers)
+    studio = Endpoint(upstream("https://generativelanguage.googleapis.com/v1"), dialect_of("gemini").headers)
     assert studio.headers["x-goog-api-key"] == KEY
     assert "authorization" not in studio.headers
-    vertex = Endpoint(upstream(VERTEX), DIALECTS["gemini"].headers)
+    vertex = Endpoint(upstream(VERTEX), dialect_of("gemini").headers)
     assert vertex.headers["authorization"] == f"Bearer {KEY}"
     assert "x-goog-api-key" not in vertex.headers
 

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from belljar.gateway.upstream.upstream_model import Dialect
 from belljar.testing import Call
 from belljar.testing.gemini_wire import GeminiWire
 from belljar.testing.wires import ChatWire, MessagesWire, ResponsesWire, Wire
@@ -18,10 +17,11 @@ from belljar.vendors import function_names
 from belljar.vendors.anthropic import dialect as anthropic
 from belljar.vendors.chat import dialect as chat
 from belljar.vendors.deltas import CallBegun
+from belljar.vendors.dialect import Dialect
 from belljar.vendors.gemini import dialect as gemini
 from belljar.vendors.openai import dialect as openai
 from belljar.vendors.request import ModelRequest
-from belljar.vendors.servers import GENERIC
+from belljar.vendors.server_profile import GENERIC
 from belljar.vendors.xai import dialect as xai
 from belljar.wire.items import CustomToolCall, FunctionCall, Message
 from belljar.wire.tools import AllowedTools, Choice, CodeInterpreterTool, CustomTool, FunctionTool, HostedTool

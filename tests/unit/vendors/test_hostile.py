@@ -17,8 +17,8 @@ from belljar.vendors.chat.call_openings import Names
 from belljar.vendors.chat.call_repair import written_calls
 from belljar.vendors.gemini import dialect as gemini
 from belljar.vendors.openai import dialect as openai
+from belljar.vendors.registry import PROFILES
 from belljar.vendors.request import ModelRequest
-from belljar.vendors.servers import TABLE
 from belljar.vendors.xai import dialect as xai
 from belljar.wire.codec import DEEPEST
 from belljar.wire.items import FunctionCall, InputFile, InputImage, InputText, Message
@@ -50,7 +50,7 @@ anything = st.recursive(
 
 def written(dialect: str, **fields: Any) -> Any:
     module, quirks, model = DIALECTS[dialect]
-    return json.loads(module.encode(ModelRequest(**{"model": model, "items": (HELLO,), **fields}), TABLE[quirks]))
+    return json.loads(module.encode(ModelRequest(**{"model": model, "items": (HELLO,), **fields}), PROFILES[quirks]))
 
 
 @ANY

@@ -12,8 +12,8 @@ from belljar.vendors.anthropic import dialect as anthropic
 from belljar.vendors.chat import dialect as chat
 from belljar.vendors.gemini import dialect as gemini
 from belljar.vendors.openai import dialect as openai
+from belljar.vendors.registry import PROFILES
 from belljar.vendors.request import ModelRequest
-from belljar.vendors.servers import TABLE
 from belljar.vendors.xai import dialect as xai
 from belljar.wire.items import Message
 from belljar.wire.requests import Sampling
@@ -39,7 +39,7 @@ THEIRS = {
 
 def sent(dialect: str, server: str, model: str = "m", asked: Sampling = ALL) -> dict[str, Any]:
     request = ModelRequest(model=model, items=(Message(role="user", content="hi"),), sampling=asked)
-    body = json.loads(DIALECTS[dialect].encode(request, TABLE[server]))
+    body = json.loads(DIALECTS[dialect].encode(request, PROFILES[server]))
     return {name: value for name, value in {**body, **body.get("generationConfig", {})}.items() if name in THEIRS}
 
 
@@ -85,13 +85,13 @@ def test_what_is_sent(dialect: str, server: str, members: dict[str, Any]) -> Non
 
 @pytest.mark.parametrize(
     ("dialect", "server"),
-    [("chat", name) for name in TABLE]
+    [("chat", name) for name in PROFILES]
     + [("openai", "openai"), ("xai", "generic"), ("gemini", "generic")]
     + [("anthropic", "anthropic"), ("anthropic", "anthropic-2023-06-01")],
 )
 def test_what_is_said_to_be_carried_is_sent_and_nothing_else(dialect: str, server: str) -> None:
     for name, value in ALL.given().items():
-        carried = name in sampling.carried(dialect, TABLE[server], "m")
+        carried = name in sampling.carried(dialect, PROFILES[server], "m")
         assert bool(sent(dialect, server, asked=Sampling(**{name: value}))) is carried, name
 
 
@@ -112,7 +112,7 @@ def test_values_that_ask_for_nothing_are_sent_and_are_no_wishes() -> None:
 
 def test_logprobs_are_asked_for_without_others_beside_them() -> None:
     asked = ModelRequest(model="m", items=(Message(role="user", content="hi"),), logprobs=True)
-    body = json.loads(chat.encode(asked, TABLE["vllm"]))
+    body = json.loads(chat.encode(asked, PROFILES["vllm"]))
     assert (body["logprobs"], "top_logprobs" in body) == (True, False)
-    assert json.loads(openai.encode(asked, TABLE["openai"]))["include"] == ["message.output_text.logprobs"]
-    assert json.loads(xai.encode(asked, TABLE["generic"]))["logprobs"] is True
+    assert json.loads(openai.encode(asked, PROFILES["openai"]))["include"] == ["message.output_text.logprobs"]
+    assert json.loads(xai.encode(asked, PROFILES["generic"]))["logprobs"] is True

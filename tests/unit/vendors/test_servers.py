@@ -2,7 +2,9 @@
 
 import pytest
 
-from belljar.vendors.servers import GENERIC, TABLE, for_model, guess, of_owners
+from belljar.vendors.chat.servers import for_model
+from belljar.vendors.registry import PROFILES, guess_profile, profile_of_owners
+from belljar.vendors.server_profile import GENERIC
 
 
 def test_every_kind_has_a_row() -> None:
@@ -22,8 +24,8 @@ def test_every_kind_has_a_row() -> None:
         "anthropic-2023-06-01",
         "generic",
     }
-    assert kinds <= set(TABLE)
-    assert all(row.name == name for name, row in TABLE.items())
+    assert kinds <= set(PROFILES)
+    assert all(row.name == name for name, row in PROFILES.items())
 
 
 @pytest.mark.parametrize(
@@ -58,7 +60,7 @@ def test_every_kind_has_a_row() -> None:
     ],
 )
 def test_guess(name: str, base_url: str, row: str) -> None:
-    assert guess(name, base_url) is TABLE[row]
+    assert guess_profile(name, base_url) is PROFILES[row]
 
 
 @pytest.mark.parametrize(
@@ -74,11 +76,11 @@ def test_guess(name: str, base_url: str, row: str) -> None:
     ],
 )
 def test_whose_the_models_are_tells_the_server(owners: list[str], row: str | None) -> None:
-    assert of_owners(owners) == (None if row is None else TABLE[row])
+    assert profile_of_owners(owners) == (None if row is None else PROFILES[row])
 
 
 def test_generic_is_the_row_of_the_defaults() -> None:
-    assert TABLE["generic"] is GENERIC
+    assert PROFILES["generic"] is GENERIC
     assert GENERIC.members == {"stream_options"}
 
 
@@ -97,10 +99,10 @@ def test_generic_is_the_row_of_the_defaults() -> None:
     ],
 )
 def test_models_of_mistral_have_its_rules_on_any_server(model: str) -> None:
-    row = for_model(TABLE["vllm"], model)
-    assert (row.call_ids, row.ordered) == (TABLE["mistral"].call_ids, True)
-    assert (row.name, row.members) == ("vllm", TABLE["vllm"].members)
-    assert for_model(TABLE["mistral"], model) == TABLE["mistral"]
+    row = for_model(PROFILES["vllm"], model)
+    assert (row.call_ids, row.ordered) == (PROFILES["mistral"].call_ids, True)
+    assert (row.name, row.members) == ("vllm", PROFILES["vllm"].members)
+    assert for_model(PROFILES["mistral"], model) == PROFILES["mistral"]
 
 
 @pytest.mark.parametrize("model", ["gpt-5", "qwen3-32b", "astral-7b", "australis", ""])

@@ -7,31 +7,31 @@ from urllib.parse import urlsplit
 
 from belljar.config import Upstream
 from belljar.gateway.upstream.origins import on_this_machine
-from belljar.vendors.reach import REACH
+from belljar.vendors.registry import VENDORS
 
 
 def by_key(environment: Mapping[str, str], configured: Sequence[Upstream] = ()) -> list[Upstream]:
     """The vendors that the environment has a key for, beside what is configured."""
     found = []
-    for name, reach in REACH.items():
-        key = None if reach.local else reach.key_in(environment)
+    for row in VENDORS.values():
+        key = None if row.local else row.key_in(environment)
         if key:
-            address = reach.address_in(environment) or reach.base_url
-            found.append(Upstream(name=name, base_url=address, dialect=reach.dialect, api_key=key))
+            address = row.address_in(environment) or row.base_url
+            found.append(Upstream(name=row.name, base_url=address, dialect=row.dialect, api_key=key))
     return _beside(configured, found)
 
 
 def on_local_ports(environment: Mapping[str, str], configured: Sequence[Upstream] = ()) -> list[Upstream]:
     """Where a server on this machine is worth looking for, beside what is configured. Nowhere else is looked."""
     sought: list[Upstream] = []
-    for name, reach in REACH.items():
-        if not reach.local:
+    for row in VENDORS.values():
+        if not row.local:
             continue
-        said = reach.address_in(environment)
+        said = row.address_in(environment)
         address = said if _is_here(said) else ""
         # Who happens to listen at a usual port is shown no key.
-        key = reach.key_in(environment) if address else None
-        one = Upstream(name=name, base_url=address or reach.base_url, api_key=key)
+        key = row.key_in(environment) if address else None
+        one = Upstream(name=row.name, base_url=address or row.base_url, api_key=key)
         sought += _beside((*configured, *sought), [one])
     return sought
 

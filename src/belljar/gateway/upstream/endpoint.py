@@ -12,16 +12,12 @@ from belljar.config import Upstream
 from belljar.errors import BadSettings, ProviderError, Unreachable
 from belljar.gateway.upstream.http_response import ConnectionFailed
 from belljar.vendors import bearer
-from belljar.vendors.servers import TABLE, ServerProfile, guess
+from belljar.vendors.registry import PROFILES, VENDORS, guess_profile
+from belljar.vendors.server_profile import ServerProfile
 
 Keyed: TypeAlias = Callable[[str | None, str, ServerProfile], Mapping[str, str]]
 """The headers that show a key at an address to a kind of server."""
 
-_PRODUCTS = MappingProxyType({"lm_studio": "LM Studio", "ollama": "Ollama", "vllm": "vLLM", "llama_cpp": "llama.cpp"})
-_FILLED_BY = MappingProxyType(
-    {"lm_studio": "load one in LM Studio, or run: lms load", "ollama": "run: ollama pull NAME"}
-)
-"""How a server without a model gets one."""
 _SECRET = ("auth", "key", "token", "secret", "cookie")
 _LEAST = 8
 """Characters of a secret: shorter ones are placeholders, and hiding them would maim the text around."""
@@ -65,7 +61,7 @@ class Endpoint:
         """The failure in words that name the upstream and what to do."""
         if not broken.resend:
             return Unreachable(f"{self}: {broken}; ask again, or look into its log")
-        product = _PRODUCTS.get(self.quirks.name)
+        product = product_of(self.quirks.name)
         remedy = f"is {product} running?" if product else "is it running, and is base_url right?"
         return Unreachable(f"{self} cannot be reached: {broken}; {remedy}")
 
@@ -80,23 +76,25 @@ class Endpoint:
 
 def product_of(kind: str) -> str | None:
     """What people call a server of this row of quirks, where it is one that they run themselves."""
-    return _PRODUCTS.get(kind)
+    row = VENDORS.get(kind)
+    return row.title if row is not None and row.local else None
 
 
 def without_models(kind: str) -> str:
     """What is said of a server that has no model to offer."""
-    return f"it has no models; {_FILLED_BY.get(kind, 'load one there')}"
+    row = VENDORS.get(kind)
+    return f"it has no models; {'load one there' if row is None else row.load_hint}"
 
 
 def _quirks(upstream: Upstream) -> ServerProfile:
     if upstream.quirks is None:
-        return guess(upstream.name, upstream.base_url)
-    if upstream.quirks not in TABLE:
+        return guess_profile(upstream.name, upstream.base_url)
+    if upstream.quirks not in PROFILES:
         raise BadSettings(
-            f"upstreams.{upstream.name}.quirks: {upstream.quirks!r} is none of {', '.join(TABLE)};"
+            f"upstreams.{upstream.name}.quirks: {upstream.quirks!r} is none of {', '.join(PROFILES)};"
             " change it, or leave it out to have it guessed"
         )
-    return TABLE[upstream.quirks]
+    return PROFILES[upstream.quirks]
 
 
 def _headers(upstream: Upstream, quirks: ServerProfile, keyed: Keyed) -> dict[str, str]:

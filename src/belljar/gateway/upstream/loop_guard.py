@@ -11,24 +11,22 @@ from urllib.parse import urlsplit
 
 from belljar.config import Upstream
 from belljar.net import EVERYWHERE, is_loopback
+from belljar.vendors.registry import vendor_of_host
 
 HEADER = "belljar-from"
 """Which gateways a request has come through, the first one first. One that gets it back would ask for ever."""
 MOST = 8
 """Gateways that a request may come through: more is a loop of gateways that do not tell, or as good as one."""
 _NAME = re.compile(r"[\w-]{1,64}", re.ASCII)
-_VENDORS = (
-    "openai.com", "openai.azure.com", "anthropic.com", "googleapis.com", "x.ai", "groq.com", "deepseek.com",
-    "openrouter.ai", "mistral.ai", "aliyuncs.com", "ollama.com", "amazonaws.com",
-)  # fmt: skip
-"""Where no gateway is, so that nobody needs to learn of ours."""
+_CLOUDS = ("googleapis.com", "amazonaws.com")
+"""Where vendors' models are served too, and no gateway is."""
 _PORTS = {"http": 80, "https": 443}
 
 
 def marked(upstream: Upstream, name: str) -> Upstream:
-    """The same, with our mark on every request, unless it goes to a vendor."""
+    """The same, with our mark on every request, unless it goes to a vendor: nobody there needs to learn of us."""
     host = f".{(urlsplit(upstream.base_url).hostname or '').lower()}"
-    if any(host.endswith(f".{vendor}") for vendor in _VENDORS):
+    if vendor_of_host(upstream.base_url) is not None or any(host.endswith(f".{cloud}") for cloud in _CLOUDS):
         return upstream
     return replace(upstream, headers=MappingProxyType({**upstream.headers, HEADER: name}))
 

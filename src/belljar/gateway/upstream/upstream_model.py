@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from types import MappingProxyType
-from typing import Protocol
 from urllib.parse import quote
 
 from msgspec import structs
@@ -17,46 +15,14 @@ from belljar.gateway.upstream import loop_guard
 from belljar.gateway.upstream.endpoint import Endpoint
 from belljar.gateway.upstream.http_response import ConnectionFailed, HttpResponse
 from belljar.gateway.upstream.transport import Transport, whole
-from belljar.vendors.anthropic import dialect as anthropic
-from belljar.vendors.chat import dialect as chat
 from belljar.vendors.chat import tools_in_prompt
-from belljar.vendors.deltas import Decoder, Delta, UsageDelta
-from belljar.vendors.gemini import dialect as gemini
-from belljar.vendors.hosted_sandbox import HostedSandbox
-from belljar.vendors.openai import dialect as openai
+from belljar.vendors.deltas import Delta, UsageDelta
+from belljar.vendors.registry import DIALECTS, dialect_of
 from belljar.vendors.request import ModelRequest
-from belljar.vendors.servers import ServerProfile
-from belljar.vendors.xai import dialect as xai
 
 _FAULT_BYTES = 64 * 1024
 _LEAST_TOKENS = 3
 """No chat template makes fewer of anything: a server that says so does not count."""
-
-
-class Dialect(Protocol):
-    """A vendor's wire: where it is spoken, and its pure translation. A module of `belljar.vendors` is one."""
-
-    LIST: str
-    """Where its models are listed."""
-    PATH: str
-    """Where it is asked; `{model}` stands for the name of the model."""
-    SANDBOX: HostedSandbox | None
-    """The sandbox in which it runs code itself, where it does."""
-
-    def headers(self, key: str | None, base_url: str, quirks: ServerProfile, /) -> Mapping[str, str]:
-        """What goes with every request beside what all wires have: how the key is shown, which version is spoken."""
-        ...
-
-    def encode(self, request: ModelRequest, quirks: ServerProfile, /) -> bytes: ...
-
-    def decoder(self, request: ModelRequest, quirks: ServerProfile, upstream: str, /) -> Decoder: ...
-
-    def fault(self, status: int, headers: Mapping[str, str], body: bytes, upstream: str, /) -> ProviderError: ...
-
-
-DIALECTS: Mapping[str, Dialect] = MappingProxyType(
-    {"chat": chat, "openai": openai, "anthropic": anthropic, "gemini": gemini, "xai": xai}
-)
 
 
 class DialectModel:
@@ -67,7 +33,8 @@ class DialectModel:
             raise BadSettings(
                 f"upstreams.{upstream.name}.dialect: {upstream.dialect!r} is none of {', '.join(DIALECTS)}; change it"
             )
-        self._dialect = DIALECTS[upstream.dialect]
+        self._dialect = dialect_of(upstream.dialect)
+        self._may_lack_tools = upstream.dialect == "chat"
         self.endpoint = Endpoint(upstream, self._dialect.headers)
         self.list_url = self.endpoint.url(self._dialect.LIST)
         self._transport = transport
@@ -78,7 +45,7 @@ class DialectModel:
 
     async def ask(self, request: ModelRequest) -> AsyncGenerator[list[Delta], None]:
         """One turn. Closing the generator closes the connection, so that the model stops."""
-        if self._dialect is chat and await self._is_deaf(request):
+        if self._may_lack_tools and await self._is_deaf(request):
             request = structs.replace(request, in_words=True)
         try:
             async with aclosing(self._ask(request)) as answer:
@@ -103,7 +70,7 @@ class DialectModel:
                 answer = await self._transport.post(url, headers, body, timeout=endpoint.timeout)
                 if answer.status != 200:
                     said = await whole(answer, _FAULT_BYTES)
-                    by_protocol = dialect is chat and request.tools and not request.in_words
+                    by_protocol = self._may_lack_tools and request.tools and not request.in_words
                     if by_protocol and tools_in_prompt.refused(answer.status, said):
                         raise _NoTools
                     raise dialect.fault(answer.status, answer.headers, said, endpoint.name)

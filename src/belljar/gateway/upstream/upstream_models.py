@@ -21,16 +21,24 @@ from belljar.gateway.upstream.http_response import ConnectionFailed
 from belljar.gateway.upstream.model_lists import Listed, Missing
 from belljar.gateway.upstream.origins import on_this_machine
 from belljar.gateway.upstream.transport import Transport
-from belljar.gateway.upstream.upstream_model import DIALECTS, DialectModel
+from belljar.gateway.upstream.upstream_model import DialectModel
 from belljar.gateway.upstream.vendor_files import HostedFiles
-from belljar.vendors import sampling, servers
+from belljar.vendors import sampling
 from belljar.vendors.deltas import Model, Traits
+from belljar.vendors.registry import (
+    VENDORS,
+    dialect_of,
+    guess_profile,
+    profile_of_host,
+    profile_of_owners,
+)
+from belljar.vendors.server_profile import GENERIC
 
 LIST_SECONDS = 5.0
 """That a list may take."""
 PROBE_SECONDS = 1.0
 """That it may take where nobody said that there is a server."""
-_RUNNING = frozenset({"anthropic", "gemini", "xai"})
+_RUNNING = frozenset(row.dialect for row in VENDORS.values() if row.runs_code and row.name != "belljar")
 """Dialects of vendors that can run code themselves, beside OpenAI at its own address."""
 _ASKABLE = frozenset({"chat", "openai"})
 """Dialects that many kinds of server speak."""
@@ -65,7 +73,7 @@ class UpstreamModels:
         self._transport = transport
         self._owners: frozenset[str] | None = None
         self._kind: str | None = None
-        vendor = servers.of_host(upstream.base_url)
+        vendor = profile_of_host(upstream.base_url)
         self._asks_kind = upstream.quirks is None and upstream.dialect in _ASKABLE and vendor is None
         patterns = [name for name in upstream.models if "*" in name]
         self._pattern = _pattern(patterns) if upstream.models else re.compile(r".*", re.DOTALL)
@@ -88,7 +96,7 @@ class UpstreamModels:
     def place(self) -> str:
         """Where it was looked for, and what is usually there."""
         parts = urlsplit(self._upstream.base_url)
-        product = product_of(servers.guess(self._upstream.name, "").name)
+        product = product_of(guess_profile(self._upstream.name, "").name)
         return f"{parts.netloc} ({product})" if product else parts.netloc
 
     def matches(self, name: str) -> bool:
@@ -159,7 +167,7 @@ class UpstreamModels:
         if not self._asks_kind or builtin_model.NAME in listed:
             return
         owners = frozenset(one.owner for one in listed.values())
-        row = servers.of_owners(owners)
+        row = profile_of_owners(owners)
         kind = None if row is None else row.name
         if kind is None and self.near:
             kind = self._kind if owners == self._owners else await self._asked_kind(patience)
@@ -182,10 +190,10 @@ class UpstreamModels:
         row, name = kind, self._upstream.name
         if self.sought:
             own = kind or "local"
-            row = kind or servers.GENERIC.name
+            row = kind or GENERIC.name
             name = own if own == name else f"{own}-{urlsplit(self._upstream.base_url).port or 80}"
         elif kind is None and self.near:
-            row = servers.guess(name, "").name
+            row = guess_profile(name, "").name
         self._kind = kind
         if (name, row) != (self._equipped.name, self._equipped.quirks):
             self._equip(replace(self._upstream, name=name, quirks=row))
@@ -197,7 +205,7 @@ class UpstreamModels:
         self._endpoint = self._model.endpoint
         self._hosted = upstream.dialect == "openai" and self._endpoint.quirks.name == "openai"
         self._runs = self._hosted or upstream.dialect in _RUNNING
-        self._files = HostedFiles(self._endpoint, self._transport, DIALECTS[upstream.dialect])
+        self._files = HostedFiles(self._endpoint, self._transport, dialect_of(upstream.dialect))
 
     async def _get(self, url: str, patience: float) -> tuple[int, bytes]:
         try:

@@ -17,7 +17,7 @@ from belljar.gateway.upstream.http_response import ConnectionFailed, HttpRespons
 from belljar.gateway.upstream.multipart_form import Form
 from belljar.gateway.upstream.origins import origin_of
 from belljar.gateway.upstream.transport import Transport, whole
-from belljar.gateway.upstream.upstream_model import Dialect
+from belljar.vendors.dialect import Dialect
 from belljar.vendors.hosted_sandbox import HostedSandbox
 from belljar.vendors.request import HostedFile
 
@@ -65,9 +65,9 @@ class HostedFiles:
 
     @property
     def premises(self) -> HostedSandbox | None:
-        """Of this upstream: one of Google's two doors to Gemini takes no uploads."""
+        """Of this upstream: a server may take no uploads where its wire has them."""
         premises = self._dialect.SANDBOX
-        if premises is not None and premises.resumable and self._endpoint.quirks.name == "vertex":
+        if premises is not None and not self._endpoint.quirks.uploads:
             return structs.replace(premises, upload=None)
         return premises
 

@@ -9,7 +9,7 @@ from belljar.vendors.anthropic.stream import MessagesDecoder
 from belljar.vendors.deltas import Decoder
 from belljar.vendors.hosted_sandbox import DAY, HostedSandbox
 from belljar.vendors.request import ModelRequest
-from belljar.vendors.servers import ServerProfile
+from belljar.vendors.server_profile import ServerProfile
 
 __all__ = ["LIST", "PATH", "SANDBOX", "MessagesDecoder", "decoder", "encode", "fault", "headers"]
 

@@ -13,7 +13,7 @@ from belljar.vendors.anthropic.messages import Conversation
 from belljar.vendors.anthropic.models import Family, family
 from belljar.vendors.request import ModelRequest, VendorTool
 from belljar.vendors.sampling import ANTHROPIC, claude_samples, members
-from belljar.vendors.servers import ServerProfile
+from belljar.vendors.server_profile import ServerProfile
 from belljar.wire import codec
 from belljar.wire.items import Json
 from belljar.wire.tools import AllowedTools, Choice, CodeInterpreterTool, CustomTool, FunctionTool, HostedTool

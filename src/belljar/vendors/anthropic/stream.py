@@ -34,7 +34,7 @@ from belljar.vendors.deltas import (
 )
 from belljar.vendors.partial_json import Members
 from belljar.vendors.request import ModelRequest
-from belljar.vendors.servers import GENERIC, ServerProfile
+from belljar.vendors.server_profile import GENERIC, ServerProfile
 from belljar.vendors.sse import Lines
 from belljar.vendors.stream_decoder import StreamDecoder
 from belljar.wire import codec

@@ -23,7 +23,7 @@ from belljar.vendors.deltas import (
     UsageDelta,
 )
 from belljar.vendors.errors import reported
-from belljar.vendors.servers import GENERIC, ServerProfile
+from belljar.vendors.server_profile import GENERIC, ServerProfile
 from belljar.vendors.stream_decoder import StreamDecoder
 from belljar.vendors.think_tags import ThinkTags
 from belljar.wire import codec, ids

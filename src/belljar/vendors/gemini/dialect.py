@@ -10,7 +10,7 @@ from belljar.vendors.gemini.signatures import issuer
 from belljar.vendors.gemini.stream import GeminiDecoder
 from belljar.vendors.hosted_sandbox import DAY, HostedSandbox
 from belljar.vendors.request import ModelRequest
-from belljar.vendors.servers import ServerProfile
+from belljar.vendors.server_profile import ServerProfile
 
 __all__ = ["LIST", "PATH", "SANDBOX", "GeminiDecoder", "decoder", "encode", "fault", "headers"]
 

@@ -21,7 +21,7 @@ from belljar.vendors.gemini.signatures import SKIPPED, issuer, opened
 from belljar.vendors.request import ModelRequest
 from belljar.vendors.sampling import GEMINI as SAMPLING
 from belljar.vendors.sampling import members
-from belljar.vendors.servers import ServerProfile
+from belljar.vendors.server_profile import ServerProfile
 from belljar.wire import codec
 from belljar.wire.items import (
     CellEnd,

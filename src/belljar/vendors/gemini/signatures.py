@@ -11,7 +11,7 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
-from belljar.vendors.servers import ServerProfile
+from belljar.vendors.server_profile import ServerProfile
 from belljar.vendors.vendor_tag import tag, untag
 
 SKIPPED = "skip_thought_signature_validator"

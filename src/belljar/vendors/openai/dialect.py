@@ -10,7 +10,7 @@ from belljar.vendors.hosted_sandbox import DAY, HostedSandbox
 from belljar.vendors.openai.request import encode
 from belljar.vendors.openai.stream import ResponsesDecoder
 from belljar.vendors.request import ModelRequest
-from belljar.vendors.servers import ServerProfile
+from belljar.vendors.server_profile import ServerProfile
 
 __all__ = ["LIST", "PATH", "SANDBOX", "ResponsesDecoder", "decoder", "encode", "fault", "headers"]
 

@@ -12,7 +12,7 @@ from belljar.models import find, nearest_effort, supports_verbosity
 from belljar.vendors import code_call, function_names
 from belljar.vendors.call_ids import RESPONSES, CallIds
 from belljar.vendors.request import ModelRequest
-from belljar.vendors.servers import ServerProfile
+from belljar.vendors.server_profile import ServerProfile
 from belljar.vendors.vendor_tag import give_back
 from belljar.wire import codec, ids
 from belljar.wire.items import (

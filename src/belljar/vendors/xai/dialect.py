@@ -8,7 +8,7 @@ from belljar.vendors.deltas import Decoder
 from belljar.vendors.errors import fault
 from belljar.vendors.hosted_sandbox import HostedSandbox
 from belljar.vendors.request import ModelRequest
-from belljar.vendors.servers import ServerProfile
+from belljar.vendors.server_profile import ServerProfile
 from belljar.vendors.xai.request import encode
 from belljar.vendors.xai.stream import XaiDecoder
 

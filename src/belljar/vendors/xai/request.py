@@ -10,7 +10,7 @@ from msgspec import structs
 from belljar.vendors import code_call
 from belljar.vendors.openai import request as openai_request
 from belljar.vendors.request import ModelRequest
-from belljar.vendors.servers import ServerProfile
+from belljar.vendors.server_profile import ServerProfile
 from belljar.vendors.vendor_tag import untag
 from belljar.wire import codec
 from belljar.wire.items import CodeInterpreterCall, InputFile, InputItem, InputText, Message, Reasoning

@@ -12,16 +12,17 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 from belljar.errors import InvalidRequest
-from belljar.gateway.upstream.upstream_model import Dialect
 from belljar.vendors import vendor_tag
 from belljar.vendors.anthropic import dialect as anthropic
 from belljar.vendors.anthropic.models import FAMILIES, family
 from belljar.vendors.chat import dialect as chat
 from belljar.vendors.deltas import HostedEnd, ThoughtEnd
+from belljar.vendors.dialect import Dialect
 from belljar.vendors.gemini import dialect as gemini
 from belljar.vendors.openai import dialect as openai
+from belljar.vendors.registry import PROFILES
 from belljar.vendors.request import HostedFile, ModelRequest
-from belljar.vendors.servers import GENERIC, TABLE, ServerProfile
+from belljar.vendors.server_profile import GENERIC, ServerProfile
 from belljar.vendors.xai import dialect as xai
 from belljar.wire.items import (
     CellEnd,
@@ -55,7 +56,7 @@ from belljar.wire.tools import (
     HostedTool,
 )
 
-CURRENT, OLD = TABLE["anthropic"], TABLE["anthropic-2023-06-01"]
+CURRENT, OLD = PROFILES["anthropic"], PROFILES["anthropic-2023-06-01"]
 PARAMS: TypeAdapter[Any] = TypeAdapter(MessageCreateParamsStreaming)
 HOSTED = CodeInterpreterTool(container=AutoContainer())
 OURS = FunctionTool(name="code_interpreter", parameters={"type": "object"}, strict=False)

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from tests.unit.vendors.conftest import RECORDINGS, chunks, cuts_of, joined, outline, play, stream
 
 from belljar.errors import BadKey, ContextTooLong, Garbled, ProviderError, RateLimited
-from belljar.gateway.upstream.upstream_model import Dialect
 from belljar.vendors import vendor_tag
 from belljar.vendors.anthropic.dialect import MessagesDecoder, decoder
 from belljar.vendors.anthropic.stream import read_usage
@@ -36,10 +35,12 @@ from belljar.vendors.deltas import (
     ThoughtEnd,
     UsageDelta,
 )
+from belljar.vendors.dialect import Dialect
 from belljar.vendors.gemini import dialect as gemini
 from belljar.vendors.openai import dialect as openai
+from belljar.vendors.registry import PROFILES
 from belljar.vendors.request import HostedFile, ModelRequest
-from belljar.vendors.servers import GENERIC, TABLE
+from belljar.vendors.server_profile import GENERIC
 from belljar.vendors.xai import dialect as xai
 from belljar.wire.items import CellEnd, CodeInterpreterCall, FileCitation, InputText, Logs, Message, UrlCitation
 from belljar.wire.responses import InputDetails, OutputDetails, TextConfig, TextFormat, Usage
@@ -216,12 +217,12 @@ def test_recorded_thinking_is_kept_with_its_signature() -> None:
 def test_an_answer_by_a_form_is_text_however_the_form_was_asked_for() -> None:
     form = TextConfig(format=TextFormat(type="json_schema", name="weather", schema={"type": "object"}))
     asked = asking(model="claude-sonnet-4-5", text=form)
-    old = TABLE["anthropic-2023-06-01"]
+    old = PROFILES["anthropic-2023-06-01"]
     deltas = play(lambda: decoder(asked, old, "acme"), named(chunks(JSON)))
     assert outline(deltas) == ["Text", "Finish", "UsageDelta"]
     assert json.loads(joined(deltas, Text))["elements"][0]["temperature"] == 58
     assert Finish("stop") in deltas
-    assert "CallBegun" in outline(play(lambda: decoder(asked, TABLE["anthropic"], "acme"), named(chunks(JSON))))
+    assert "CallBegun" in outline(play(lambda: decoder(asked, PROFILES["anthropic"], "acme"), named(chunks(JSON))))
 
 
 @pytest.mark.parametrize("name", STREAMS)
@@ -539,7 +540,7 @@ def test_what_cannot_be_read() -> None:
 
 def test_an_answer_that_was_paused_goes_on() -> None:
     request = asking(tools=(HOSTED,))
-    one = MessagesDecoder(request, TABLE["anthropic"], "acme")
+    one = MessagesDecoder(request, PROFILES["anthropic"], "acme")
     thought = block(
         0,
         {"type": "thinking", "thinking": "", "signature": ""},
@@ -580,7 +581,7 @@ def test_an_answer_that_was_paused_goes_on() -> None:
 
 def test_what_cannot_go_back_after_a_pause_does_not() -> None:
     """An empty text would be refused, and so would input that is no object."""
-    one = MessagesDecoder(asking(tools=(HOSTED,)), TABLE["anthropic"], "acme")
+    one = MessagesDecoder(asking(tools=(HOSTED,)), PROFILES["anthropic"], "acme")
     use = tool(1, "bash_code_execution", '{"command": "l', kind="server_tool_use", id="srvtoolu_1")
     one.feed(named([*text(0, " \n"), *use, *ended("pause_turn")]))
     one.close()

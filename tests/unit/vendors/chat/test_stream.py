@@ -23,8 +23,8 @@ from belljar.vendors.deltas import (
     ThoughtEnd,
     UsageDelta,
 )
+from belljar.vendors.registry import PROFILES
 from belljar.vendors.request import ModelRequest
-from belljar.vendors.servers import TABLE
 from belljar.wire.items import Reasoning, ReasoningText
 from belljar.wire.responses import InputDetails, OutputDetails, Usage
 from belljar.wire.tools import CustomTool
@@ -238,9 +238,9 @@ def test_reasoning_between_tags() -> None:
         Text(" <think>"),
         Finish("stop"),
     ]
-    assert joined(deltas_of(*(choice({"content": piece}) for piece in pieces), STOP, quirks=TABLE["openai"]), Text) == (
-        "".join(pieces)
-    )
+    assert joined(
+        deltas_of(*(choice({"content": piece}) for piece in pieces), STOP, quirks=PROFILES["openai"]), Text
+    ) == ("".join(pieces))
     assert deltas_of(choice({"content": "<thi"}), STOP) == [Text("<thi"), Finish("stop")]
     assert deltas_of(choice({"content": "<think>a</"}), STOP)[:2] == [Thought("a"), Thought("</")]
 
@@ -384,7 +384,7 @@ def test_a_call_that_was_cut_has_no_end(reason: str, finish: str) -> None:
 def test_a_custom_tool_is_given_its_text(arguments: str, text: str) -> None:
     request = ModelRequest(model="m", items=(), tools=(CustomTool(name="sh"),))
     body = stream([choice(call(0, "c", "sh", arguments[:3])), choice(call(0, arguments=arguments[3:])), CALLS])
-    found = play(lambda: decoder(request, TABLE["generic"], "acme"), body)
+    found = play(lambda: decoder(request, PROFILES["generic"], "acme"), body)
     assert found == [CallBegun(0, "c", "sh", custom=True), CallPiece(0, text), CallEnd(0, text), Finish("calls")]
 
 

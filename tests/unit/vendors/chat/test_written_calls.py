@@ -16,7 +16,7 @@ from belljar.vendors.chat import written_calls
 from belljar.vendors.chat.call_openings import Names
 from belljar.vendors.deltas import CallBegun, CallEnd, CallPiece, Delta, Finish, Repaired, Text, Thought, UsageDelta
 from belljar.vendors.request import ModelRequest
-from belljar.vendors.servers import GENERIC
+from belljar.vendors.server_profile import GENERIC
 from belljar.wire.items import CellEnd, CodeInterpreterCall, CustomToolCall, FunctionCall, InputItem, Message
 from belljar.wire.responses import TextConfig, TextFormat
 from belljar.wire.tools import CustomTool, FunctionTool, HostedTool

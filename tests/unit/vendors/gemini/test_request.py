@@ -15,8 +15,9 @@ from belljar.vendors.deltas import CallBegun, CallEnd, HostedEnd, Text, ThoughtE
 from belljar.vendors.gemini.dialect import LIST, PATH, GeminiDecoder, encode, headers
 from belljar.vendors.gemini.models import FAMILIES, family
 from belljar.vendors.gemini.signatures import SKIPPED, Signed, sealed
+from belljar.vendors.registry import PROFILES
 from belljar.vendors.request import HostedFile, ModelRequest
-from belljar.vendors.servers import GENERIC, TABLE
+from belljar.vendors.server_profile import GENERIC
 from belljar.wire.items import (
     CellEnd,
     CodeInterpreterCall,
@@ -61,7 +62,7 @@ HI_SAID = {"role": "user", "parts": [{"text": "Hi"}]}
 
 
 def body(*items: InputItem, model: str = NEW, quirks: str = "generic", **more: Any) -> dict[str, Any]:
-    found = json.loads(encode(ModelRequest(model=model, items=items, **more), TABLE[quirks]))
+    found = json.loads(encode(ModelRequest(model=model, items=items, **more), PROFILES[quirks]))
     assert isinstance(found, dict)
     reads(found)
     return found
@@ -120,7 +121,7 @@ def test_where_and_how() -> None:
     assert PATH == "/models/{model}:streamGenerateContent?alt=sse"
     assert LIST.startswith("/models")
     assert headers("k", "https://x/v1", GENERIC) == {"x-goog-api-key": "k"}
-    assert headers("k", "https://x/v1", TABLE["vertex"]) == {"authorization": "Bearer k"}
+    assert headers("k", "https://x/v1", PROFILES["vertex"]) == {"authorization": "Bearer k"}
     assert headers(None, "https://x/v1", GENERIC) == {}
 
 

@@ -30,8 +30,8 @@ from belljar.vendors.deltas import (
 from belljar.vendors.gemini.dialect import GeminiDecoder, decoder
 from belljar.vendors.gemini.signatures import Signed, opened, sealed
 from belljar.vendors.gemini.stream import read_usage
+from belljar.vendors.registry import PROFILES
 from belljar.vendors.request import HostedFile, ModelRequest
-from belljar.vendors.servers import TABLE
 from belljar.wire.items import CellEnd, CodeInterpreterCall, Image, Logs, Reasoning, SummaryText
 from belljar.wire.responses import InputDetails, OutputDetails, Usage
 from belljar.wire.tools import CustomTool
@@ -310,7 +310,7 @@ def test_a_call_without_arguments(args: dict[str, Any]) -> None:
 
 def test_a_custom_tools_call_is_free_text_again() -> None:
     tools = (CustomTool(name="sh"),)
-    decoding = decoder(ModelRequest(model="m", items=(), tools=tools), TABLE["vertex"], "acme")
+    decoding = decoder(ModelRequest(model="m", items=(), tools=tools), PROFILES["vertex"], "acme")
     call = {"functionCall": {"name": "sh", "args": {"input": "ls"}, "id": "c"}, "thoughtSignature": "S"}
     found = decoding.feed(stream([chunk(call, reason="STOP")], done=False))
     assert found[1:] == [CallBegun(0, "c", "sh", custom=True), CallPiece(0, "ls"), CallEnd(0, "ls")]

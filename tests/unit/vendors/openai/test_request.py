@@ -8,8 +8,8 @@ import pytest
 from msgspec import structs
 
 from belljar.vendors.openai.dialect import encode
+from belljar.vendors.registry import PROFILES
 from belljar.vendors.request import HostedFile, ModelRequest
-from belljar.vendors.servers import TABLE
 from belljar.wire import ids
 from belljar.wire.items import (
     CellEnd,
@@ -53,7 +53,7 @@ RUN = FunctionTool(name="code_interpreter", parameters={"type": "object"}, stric
 
 
 def body(*items: InputItem, quirks: str = "openai", **more: Any) -> dict[str, Any]:
-    found = json.loads(encode(ModelRequest(model="m", items=items, **more), TABLE[quirks]))
+    found = json.loads(encode(ModelRequest(model="m", items=items, **more), PROFILES[quirks]))
     assert isinstance(found, dict)
     return found
 

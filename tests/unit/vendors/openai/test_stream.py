@@ -26,8 +26,8 @@ from belljar.vendors.deltas import (
     UsageDelta,
 )
 from belljar.vendors.openai.dialect import ResponsesDecoder, decoder
+from belljar.vendors.registry import PROFILES
 from belljar.vendors.request import ModelRequest
-from belljar.vendors.servers import TABLE
 from belljar.wire.items import (
     CodeInterpreterCall,
     ContainerFileCitation,
@@ -213,7 +213,7 @@ COMPLETED = event("completed", response={"status": "completed", "output": [], "u
 
 def deltas_of(*payloads: str, end: str = COMPLETED) -> list[Delta]:
     request = ModelRequest(model="m", items=())
-    return play(lambda: decoder(request, TABLE["openai"], "acme"), stream([*payloads, end]))
+    return play(lambda: decoder(request, PROFILES["openai"], "acme"), stream([*payloads, end]))
 
 
 FUNCTION = {"type": "function_call", "id": "fc_1", "call_id": "c", "name": "f"}

@@ -12,8 +12,9 @@ from tests.unit.vendors.conftest import RECORDINGS, chunks, cuts_of, joined, out
 
 from belljar.vendors.deltas import CallEnd, Finish, HostedCode, HostedEnd, Text, Thought, ThoughtEnd, UsageDelta
 from belljar.vendors.openai.dialect import encode as encode_for_openai
+from belljar.vendors.registry import PROFILES
 from belljar.vendors.request import HostedFile, ModelRequest
-from belljar.vendors.servers import GENERIC, TABLE
+from belljar.vendors.server_profile import GENERIC
 from belljar.vendors.xai.dialect import LIST, PATH, XaiDecoder, decoder, encode, headers
 from belljar.wire.items import (
     CellEnd,
@@ -248,7 +249,7 @@ def test_its_own_seal_goes_back_and_no_other() -> None:
 
 def test_openai_gets_no_other_vendors_seal() -> None:
     items = (Reasoning(encrypted_content="xai:abc"), Reasoning(id="rs_1", encrypted_content="gAAAA_-="))
-    found = json.loads(encode_for_openai(ModelRequest(model="m", items=items), TABLE["openai"]))
+    found = json.loads(encode_for_openai(ModelRequest(model="m", items=items), PROFILES["openai"]))
     assert [item["encrypted_content"] for item in found["input"]] == ["gAAAA_-="]
 
 

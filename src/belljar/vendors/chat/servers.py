@@ -1,0 +1,159 @@
+"""Kinds of model servers that speak chat completions: how each is reached, and what it takes, one row each."""
+
+from __future__ import annotations
+
+import re
+
+from msgspec import structs
+
+from belljar.vendors.call_ids import NINE
+from belljar.vendors.server_profile import ServerProfile
+from belljar.vendors.vendor import Vendor
+
+
+def _vendor(name: str, title: str, base_url: str, *hosts: str) -> Vendor:
+    variable = name.upper()
+    return Vendor(
+        name=name,
+        title=title,
+        keys=(f"{variable}_API_KEY",),
+        address=f"{variable}_BASE_URL",
+        base_url=base_url,
+        hosts=hosts,
+    )
+
+
+def _server(
+    name: str,
+    title: str,
+    port: int,
+    *,
+    aliases: tuple[str, ...] = (),
+    hosts: tuple[str, ...] = (),
+    owners: tuple[str, ...] = (),
+    client: str = "",
+    load_hint: str = "load one there",
+    own_port: bool = False,
+) -> Vendor:
+    variable = name.upper()
+    return Vendor(
+        name=name,
+        title=title,
+        aliases=aliases,
+        keys=(f"{variable}_API_KEY",),
+        address=f"{variable}_BASE_URL",
+        base_url=f"http://127.0.0.1:{port}/v1",
+        needs_key=False,
+        local=True,
+        own_port=own_port,
+        hosts=hosts,
+        owners=owners,
+        load_hint=load_hint,
+        client=client and f"belljar.providers.chat_client:{client}",
+    )
+
+
+VENDORS: tuple[Vendor, ...] = (
+    _vendor("groq", "Groq", "https://api.groq.com/openai/v1", "groq.com"),
+    _vendor("deepseek", "DeepSeek", "https://api.deepseek.com/v1", "deepseek.com"),
+    _vendor("openrouter", "OpenRouter", "https://openrouter.ai/api/v1", "openrouter.ai"),
+    _vendor("mistral", "Mistral", "https://api.mistral.ai/v1", "mistral.ai"),
+    Vendor(name="alibaba", title="Alibaba Cloud", aliases=("dashscope", "qwen"), hosts=("aliyuncs.com",)),
+    _server(
+        "lm_studio",
+        "LM Studio",
+        1234,
+        aliases=("lmstudio", "local"),
+        owners=("organization_owner",),
+        client="LMStudioClient",
+        load_hint="load one in LM Studio, or run: lms load",
+        own_port=True,
+    ),
+    _server(
+        "ollama",
+        "Ollama",
+        11434,
+        hosts=("ollama.com",),
+        owners=("library",),
+        client="OllamaClient",
+        load_hint="run: ollama pull NAME",
+        own_port=True,
+    ),
+    _server("vllm", "vLLM", 8000, owners=("vllm",), client="VLLMClient"),
+    # "me" is what llama.cpp's server in Python says.
+    _server("llama_cpp", "llama.cpp", 8080, aliases=("llamacpp",), owners=("llamacpp", "me")),
+)
+
+PROFILES: tuple[ServerProfile, ...] = (
+    # No json_object, and tool_choice only as a word.
+    ServerProfile(
+        name="lm_studio",
+        formats=frozenset(["json_schema"]),
+        choosing=frozenset(["none", "required"]),
+    ),
+    # tool_choice is passed over in silence.
+    ServerProfile(
+        name="ollama",
+        members=frozenset(["stream_options", "reasoning_effort", "logprobs"]),
+        choosing=frozenset(),
+        reasoning="reasoning",
+    ),
+    ServerProfile(
+        name="vllm",
+        members=frozenset(["stream_options", "parallel_tool_calls", "reasoning_effort", "logprobs"]),
+        reasoning="reasoning",
+    ),
+    # tool_choice only as a word: a tool that is named is passed over in silence, and any or none is called.
+    ServerProfile(
+        name="llama_cpp",
+        members=frozenset(["stream_options", "parallel_tool_calls", "logprobs"]),
+        choosing=frozenset(["none", "required"]),
+        images="tool",
+        reasoning="reasoning_content",
+        drops_tools=True,
+    ),
+    # Refuses logprobs with a 400.
+    ServerProfile(
+        name="groq",
+        limit="max_completion_tokens",
+        members=frozenset(["stream_options", "parallel_tool_calls", "reasoning_effort", "service_tier"]),
+    ),
+    # Refuses a turn with tool calls that comes back without its reasoning.
+    ServerProfile(
+        name="deepseek",
+        members=frozenset(["stream_options", "reasoning_effort", "logprobs"]),
+        formats=frozenset(["json_object"]),
+        reasoning="reasoning_content",
+        think_tags=False,
+    ),
+    ServerProfile(
+        name="openrouter",
+        members=frozenset(["stream_options", "parallel_tool_calls", "reasoning_effort", "verbosity", "logprobs"]),
+        strict=True,
+        reasoning="reasoning",
+        think_tags=False,
+    ),
+    ServerProfile(
+        name="alibaba",
+        members=frozenset(["stream_options", "parallel_tool_calls", "logprobs"]),
+        choosing=frozenset(["none", "named"]),
+        think_tags=False,
+    ),
+    # Refuses members that it does not know; tells the usage unasked.
+    ServerProfile(
+        name="mistral",
+        members=frozenset(["parallel_tool_calls"]),
+        call_ids=NINE,
+        ordered=True,
+    ),
+)
+
+_MISTRAL = next(row for row in PROFILES if row.name == "mistral")
+_MISTRALS = re.compile(r"mi[sx]tral|ministral|magistral|(dev|code|lean)stral|(pi|vo)xtral", re.IGNORECASE)
+
+
+def for_model(quirks: ServerProfile, model: str) -> ServerProfile:
+    """Mistral's models bring Mistral's rules along, wherever they are served: their chat templates check them."""
+    if not _MISTRALS.search(model):
+        return quirks
+    return structs.replace(quirks, call_ids=_MISTRAL.call_ids, ordered=_MISTRAL.ordered)

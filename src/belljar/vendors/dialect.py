@@ -1,0 +1,33 @@
+"""What a vendor's wire is to whoever asks a model over it: where it is spoken, and its pure translation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from belljar.errors import ProviderError
+from belljar.vendors.deltas import Decoder
+from belljar.vendors.hosted_sandbox import HostedSandbox
+from belljar.vendors.request import ModelRequest
+from belljar.vendors.server_profile import ServerProfile
+
+
+class Dialect(Protocol):
+    """The module `dialect` of a vendor's folder is one."""
+
+    LIST: str
+    """Where its models are listed."""
+    PATH: str
+    """Where it is asked; `{model}` stands for the name of the model."""
+    SANDBOX: HostedSandbox | None
+    """The sandbox in which it runs code itself, where it does."""
+
+    def headers(self, key: str | None, base_url: str, quirks: ServerProfile, /) -> Mapping[str, str]:
+        """What goes with every request beside what all wires have: how the key is shown, which version is spoken."""
+        ...
+
+    def encode(self, request: ModelRequest, quirks: ServerProfile, /) -> bytes: ...
+
+    def decoder(self, request: ModelRequest, quirks: ServerProfile, upstream: str, /) -> Decoder: ...
+
+    def fault(self, status: int, headers: Mapping[str, str], body: bytes, upstream: str, /) -> ProviderError: ...

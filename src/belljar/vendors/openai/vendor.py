@@ -1,0 +1,46 @@
+"""OpenAI: how it is reached, what serves it, and what its servers take."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from belljar.vendors.server_profile import ServerProfile
+from belljar.vendors.vendor import MIB, FileLimits, Vendor
+
+VENDOR = Vendor(
+    name="openai",
+    title="OpenAI",
+    dialect="openai",
+    keys=("OPENAI_API_KEY",),
+    address="OPENAI_BASE_URL",
+    base_url="https://api.openai.com/v1",
+    hosts=("openai.com", "openai.azure.com"),
+    model="gpt-5.2",
+    client="belljar.providers.openai_client:OpenAIClient",
+    files="belljar.files.openai_files:OpenAIFiles",
+    file_limits=FileLimits(
+        largest=512 * MIB,
+        lifetimes=(timedelta(hours=1), timedelta(days=30)),
+        source="OpenAI's API reference; the 20 minutes of the founding table are a container's, not a file's",
+    ),
+)
+
+PROFILE = ServerProfile(
+    name="openai",
+    limit="max_completion_tokens",
+    developer=True,
+    members=frozenset(
+        [
+            "stream_options",
+            "parallel_tool_calls",
+            "reasoning_effort",
+            "verbosity",
+            "logprobs",
+            "service_tier",
+            "prompt_cache_key",
+            "safety_identifier",
+        ]
+    ),
+    strict=True,
+    think_tags=False,
+)
