@@ -30,8 +30,6 @@ from belljar.models import (
     supports_vision,
 )
 from belljar.providers.vendor_settings import VENDORS
-from belljar.vendors.anthropic import models as anthropic_models
-from belljar.vendors.gemini import models as gemini_models
 
 
 def named(literal: object) -> set[str]:
@@ -217,18 +215,6 @@ def test_pages_and_examples_name_models_that_live_on() -> None:
 )
 def test_the_nearest_effort(name: str, effort: typing.Any, nearest: str | None) -> None:
     assert nearest_effort(name, effort) == nearest
-
-
-def test_the_table_and_the_families_of_a_vendor_say_the_same() -> None:
-    for row in get_models_by_provider("anthropic"):
-        claude = anthropic_models.family(row.id)
-        assert (row.efforts, row.output) == (claude.efforts, claude.most), row.id
-    for row in get_models_by_provider("gemini"):
-        gemini = gemini_models.family(row.id)
-        if gemini.budget is None:
-            assert [one.upper() for one in row.efforts] == list(gemini.levels), row.id
-        else:
-            assert ("none" in row.efforts) == (gemini.budget[0] == 0), row.id
 
 
 def test_who_sees() -> None:

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from belljar.vendors import sampling
 from belljar.vendors.anthropic import dialect as anthropic
 from belljar.vendors.chat import dialect as chat
 from belljar.vendors.gemini import dialect as gemini
@@ -91,7 +90,7 @@ def test_what_is_sent(dialect: str, server: str, members: dict[str, Any]) -> Non
 )
 def test_what_is_said_to_be_carried_is_sent_and_nothing_else(dialect: str, server: str) -> None:
     for name, value in ALL.given().items():
-        carried = name in sampling.carried(dialect, PROFILES[server], "m")
+        carried = name in DIALECTS[dialect].carried("m", PROFILES[server])
         assert bool(sent(dialect, server, asked=Sampling(**{name: value}))) is carried, name
 
 

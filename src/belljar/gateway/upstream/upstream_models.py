@@ -23,7 +23,6 @@ from belljar.gateway.upstream.origins import on_this_machine
 from belljar.gateway.upstream.transport import Transport
 from belljar.gateway.upstream.upstream_model import DialectModel
 from belljar.gateway.upstream.vendor_files import HostedFiles
-from belljar.vendors import sampling
 from belljar.vendors.deltas import Model, Traits
 from belljar.vendors.registry import (
     VENDORS,
@@ -106,7 +105,7 @@ class UpstreamModels:
     def route(self, name: str) -> Route:
         sees = self._hosted or (self.known[name].sees if name in self.known else model_lists.sees(name))
         dialect = self._upstream.dialect
-        carries = sampling.carried(dialect, self._endpoint.quirks, name)
+        carries = dialect_of(dialect).carried(name, self._endpoint.quirks)
         traits = Traits(sees=sees, hosted=self._hosted, runs=self._runs, dialect=dialect, carries=carries)
         return Route(self._model, name, traits, self.name, self._files)
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from belljar.vendors import function_names
 from belljar.vendors.anthropic.errors import fault
 from belljar.vendors.anthropic.request import encode
+from belljar.vendors.anthropic.sampling import carried
 from belljar.vendors.anthropic.stream import MessagesDecoder
 from belljar.vendors.deltas import Decoder
 from belljar.vendors.hosted_sandbox import DAY, HostedSandbox
 from belljar.vendors.request import ModelRequest
 from belljar.vendors.server_profile import ServerProfile
 
-__all__ = ["LIST", "PATH", "SANDBOX", "MessagesDecoder", "decoder", "encode", "fault", "headers"]
+__all__ = ["LIST", "PATH", "SANDBOX", "MessagesDecoder", "carried", "decoder", "encode", "fault", "headers"]
 
 LIST = "/models?limit=1000"
 PATH = "/messages"

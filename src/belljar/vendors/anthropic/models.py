@@ -1,13 +1,15 @@
-"""What the generations of Claude take and do in their own way, as a table."""
+"""Claude's generations, what each takes and does in its own way, and the models, whose rows derive from them."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from belljar.models import round_effort
+from belljar.vendors.model import AGENTS, HARD, TOUGH, Cost, Model, Speed, round_effort
 from belljar.wire.responses import Reasoner
 
 Effort: TypeAlias = Literal["low", "medium", "high", "xhigh", "max"]
@@ -87,3 +89,52 @@ def family(model: str) -> Family:
     if at < 0:
         return _OTHER
     return next((found for beginning, found in FAMILIES if model.startswith(beginning, at)), _CURRENT)
+
+
+def _claude(
+    id: str, name: str, use: str, speed: Speed, cost: Cost, *, context: int = 1_000_000, legacy: bool = False
+) -> Model:
+    """Anthropic's version of late 2026 takes no temperature from anyone."""
+    kind = family(id)
+    return Model(
+        id=id,
+        name=name,
+        provider="anthropic",
+        use=use,
+        speed=speed,
+        cost=cost,
+        context=context,
+        output=kind.most,
+        efforts=kind.efforts,
+        effort="high" if kind.efforts else None,
+        temperature=False,
+        legacy=legacy,
+    )
+
+
+_QUICK = "Quick answers at scale"
+_SHORT = 200_000
+
+MODELS = (
+    _claude("claude-fable-5-2", "Claude Fable 5.2", TOUGH, "slow", "high"),
+    _claude("claude-mythos-5-2", "Claude Mythos 5.2", TOUGH, "slow", "high"),
+    _claude("claude-opus-5-5", "Claude Opus 5.5", HARD, "medium", "high"),
+    _claude("claude-sonnet-5-5", "Claude Sonnet 5.5", AGENTS, "medium", "medium"),
+    _claude("claude-haiku-5-5", "Claude Haiku 5.5", _QUICK, "fast", "low"),
+    _claude("claude-fable-5-1", "Claude Fable 5.1", TOUGH, "slow", "high"),
+    _claude("claude-mythos-5-1", "Claude Mythos 5.1", TOUGH, "slow", "high"),
+    _claude("claude-fable-5", "Claude Fable 5", TOUGH, "slow", "high"),
+    _claude("claude-mythos-5", "Claude Mythos 5", TOUGH, "slow", "high"),
+    _claude("claude-opus-5", "Claude Opus 5", HARD, "medium", "high"),
+    _claude("claude-sonnet-5", "Claude Sonnet 5", AGENTS, "medium", "medium"),
+    _claude("claude-opus-4-8", "Claude Opus 4.8", HARD, "medium", "high"),
+    _claude("claude-opus-4-7", "Claude Opus 4.7", HARD, "medium", "high"),
+    _claude("claude-opus-4-6", "Claude Opus 4.6", HARD, "medium", "high"),
+    _claude("claude-sonnet-4-6", "Claude Sonnet 4.6", AGENTS, "medium", "medium"),
+    _claude("claude-opus-4-5", "Claude Opus 4.5", HARD, "medium", "high", context=_SHORT, legacy=True),
+    _claude("claude-sonnet-4-5", "Claude Sonnet 4.5", AGENTS, "medium", "medium", context=_SHORT, legacy=True),
+    _claude("claude-haiku-4-5", "Claude Haiku 4.5", _QUICK, "fast", "low", context=_SHORT, legacy=True),
+)
+
+ENDING: Mapping[str, tuple[str, str]] = MappingProxyType({"claude-sonnet-4-5": ("2026-11-30", "claude-sonnet-5-5")})
+"""What the SDK announces: the day, and our advice."""

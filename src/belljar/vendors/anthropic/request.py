@@ -11,8 +11,9 @@ from belljar.errors import InvalidRequest
 from belljar.vendors import code_call, function_names
 from belljar.vendors.anthropic.messages import Conversation
 from belljar.vendors.anthropic.models import Family, family
+from belljar.vendors.anthropic.sampling import SAMPLING, takes_sampling
 from belljar.vendors.request import ModelRequest, VendorTool
-from belljar.vendors.sampling import ANTHROPIC, claude_samples, members
+from belljar.vendors.sampling import members
 from belljar.vendors.server_profile import ServerProfile
 from belljar.wire import codec
 from belljar.wire.items import Json
@@ -63,8 +64,8 @@ def encode(request: ModelRequest, quirks: ServerProfile, paused: Paused | None =
         body["thinking"] = thinking
     if config := _output_config(request, quirks, kind):
         body["output_config"] = config
-    chosen = members(request.sampling, ANTHROPIC)
-    if claude_samples(request.model, quirks) and thinking is None:
+    chosen = members(request.sampling, SAMPLING)
+    if takes_sampling(request.model, quirks) and thinking is None:
         chosen.update(_sampling(request))
     else:
         chosen.pop("top_k", None)

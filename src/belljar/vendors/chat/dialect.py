@@ -5,6 +5,7 @@ from __future__ import annotations
 from belljar.vendors import function_names
 from belljar.vendors.bearer import headers
 from belljar.vendors.chat.request import custom_names, encode
+from belljar.vendors.chat.sampling import carried
 from belljar.vendors.chat.stream import ChatDecoder
 from belljar.vendors.chat.written_calls import holding
 from belljar.vendors.deltas import Decoder
@@ -13,7 +14,7 @@ from belljar.vendors.hosted_sandbox import HostedSandbox
 from belljar.vendors.request import ModelRequest
 from belljar.vendors.server_profile import ServerProfile
 
-__all__ = ["LIST", "PATH", "SANDBOX", "ChatDecoder", "decoder", "encode", "fault", "headers"]
+__all__ = ["LIST", "PATH", "SANDBOX", "ChatDecoder", "carried", "decoder", "encode", "fault", "headers"]
 
 LIST = "/models"
 PATH = "/chat/completions"

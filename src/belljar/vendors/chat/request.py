@@ -12,9 +12,10 @@ from belljar.errors import InvalidRequest
 from belljar.vendors import code_call, function_names
 from belljar.vendors.call_ids import CallIds
 from belljar.vendors.chat import tools_in_prompt
+from belljar.vendors.chat.sampling import chat_row
 from belljar.vendors.chat.servers import for_model
 from belljar.vendors.request import ModelRequest
-from belljar.vendors.sampling import chat_row, members
+from belljar.vendors.sampling import members
 from belljar.vendors.server_profile import ServerProfile
 from belljar.wire import codec
 from belljar.wire.items import (

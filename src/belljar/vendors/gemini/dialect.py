@@ -6,13 +6,14 @@ from belljar.vendors import bearer, function_names
 from belljar.vendors.deltas import Decoder
 from belljar.vendors.gemini.errors import fault
 from belljar.vendors.gemini.request import custom_names, encode
+from belljar.vendors.gemini.sampling import carried
 from belljar.vendors.gemini.signatures import issuer
 from belljar.vendors.gemini.stream import GeminiDecoder
 from belljar.vendors.hosted_sandbox import DAY, HostedSandbox
 from belljar.vendors.request import ModelRequest
 from belljar.vendors.server_profile import ServerProfile
 
-__all__ = ["LIST", "PATH", "SANDBOX", "GeminiDecoder", "decoder", "encode", "fault", "headers"]
+__all__ = ["LIST", "PATH", "SANDBOX", "GeminiDecoder", "carried", "decoder", "encode", "fault", "headers"]
 
 LIST = "/models?pageSize=1000"
 PATH = "/models/{model}:streamGenerateContent?alt=sse"

@@ -16,10 +16,10 @@ from belljar.errors import InvalidRequest
 from belljar.vendors import code_call, function_names
 from belljar.vendors.call_ids import GEMINI, CallIds
 from belljar.vendors.gemini.models import Family, family
+from belljar.vendors.gemini.sampling import SAMPLING
 from belljar.vendors.gemini.schema import accepted
 from belljar.vendors.gemini.signatures import SKIPPED, issuer, opened
 from belljar.vendors.request import ModelRequest
-from belljar.vendors.sampling import GEMINI as SAMPLING
 from belljar.vendors.sampling import members
 from belljar.vendors.server_profile import ServerProfile
 from belljar.wire import codec

@@ -8,11 +8,12 @@ from belljar.vendors.deltas import Decoder
 from belljar.vendors.errors import fault
 from belljar.vendors.hosted_sandbox import DAY, HostedSandbox
 from belljar.vendors.openai.request import encode
+from belljar.vendors.openai.sampling import carried
 from belljar.vendors.openai.stream import ResponsesDecoder
 from belljar.vendors.request import ModelRequest
 from belljar.vendors.server_profile import ServerProfile
 
-__all__ = ["LIST", "PATH", "SANDBOX", "ResponsesDecoder", "decoder", "encode", "fault", "headers"]
+__all__ = ["LIST", "PATH", "SANDBOX", "ResponsesDecoder", "carried", "decoder", "encode", "fault", "headers"]
 
 LIST = "/models"
 PATH = "/responses"

@@ -8,9 +8,10 @@ from typing import Any, TypeAlias
 
 from msgspec import UNSET, structs
 
-from belljar.models import find, nearest_effort, supports_verbosity
 from belljar.vendors import code_call, function_names
 from belljar.vendors.call_ids import RESPONSES, CallIds
+from belljar.vendors.model import find_row, nearest_effort_of
+from belljar.vendors.openai.models import BY_ID
 from belljar.vendors.request import ModelRequest
 from belljar.vendors.server_profile import ServerProfile
 from belljar.vendors.vendor_tag import give_back
@@ -112,8 +113,8 @@ def write(request: ModelRequest, quirks: ServerProfile, native: Native) -> Body:
 
 def _text(request: ModelRequest) -> TextConfig | None:
     """Without a verbosity that the model refuses."""
-    heeds = find(request.model) is None or supports_verbosity(request.model)
-    text = request.text if heeds else structs.replace(request.text, verbosity="medium")
+    row = find_row(BY_ID, request.model)
+    text = request.text if row is None or row.verbosity else structs.replace(request.text, verbosity="medium")
     return text if text != TextConfig() else None
 
 
@@ -122,7 +123,7 @@ def _reasoning(request: ModelRequest) -> Reasoner | None:
     asked = request.reasoning
     if asked is None or asked.effort is None:
         return asked
-    told = structs.replace(asked, effort=nearest_effort(request.model, asked.effort))
+    told = structs.replace(asked, effort=nearest_effort_of(BY_ID, request.model, asked.effort))
     return told if told != Reasoner() else None
 
 

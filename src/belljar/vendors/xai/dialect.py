@@ -7,12 +7,13 @@ from belljar.vendors.bearer import headers
 from belljar.vendors.deltas import Decoder
 from belljar.vendors.errors import fault
 from belljar.vendors.hosted_sandbox import HostedSandbox
+from belljar.vendors.openai.sampling import carried
 from belljar.vendors.request import ModelRequest
 from belljar.vendors.server_profile import ServerProfile
 from belljar.vendors.xai.request import encode
 from belljar.vendors.xai.stream import XaiDecoder
 
-__all__ = ["LIST", "PATH", "SANDBOX", "XaiDecoder", "decoder", "encode", "fault", "headers"]
+__all__ = ["LIST", "PATH", "SANDBOX", "XaiDecoder", "carried", "decoder", "encode", "fault", "headers"]
 
 LIST = "/models"
 PATH = "/responses"

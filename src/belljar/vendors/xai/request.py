@@ -8,10 +8,12 @@ from typing import Any, TypeAlias
 from msgspec import structs
 
 from belljar.vendors import code_call
+from belljar.vendors.model import nearest_effort_of
 from belljar.vendors.openai import request as openai_request
 from belljar.vendors.request import ModelRequest
 from belljar.vendors.server_profile import ServerProfile
 from belljar.vendors.vendor_tag import untag
+from belljar.vendors.xai.models import BY_ID
 from belljar.wire import codec
 from belljar.wire.items import CodeInterpreterCall, InputFile, InputItem, InputText, Message, Reasoning
 from belljar.wire.responses import Reasoner
@@ -35,7 +37,7 @@ def encode(request: ModelRequest, quirks: ServerProfile) -> bytes:
         items=tuple(_items(request)),
         instructions=None,
         encrypted_reasoning=True,
-        reasoning=Reasoner(effort=request.reasoning.effort) if request.reasoning else None,
+        reasoning=_reasoning(request),
         text=structs.replace(request.text, verbosity="medium"),
         truncation="disabled",
         logprobs=False,
@@ -50,6 +52,13 @@ def encode(request: ModelRequest, quirks: ServerProfile) -> bytes:
     if "tools" in body:
         body["tools"] = [_TOOL if isinstance(tool, CodeInterpreterTool) else tool for tool in body["tools"]]
     return codec.encode(body)
+
+
+def _reasoning(request: ModelRequest) -> Reasoner | None:
+    """With an effort that the model takes; nothing where it takes none."""
+    wanted = request.reasoning.effort if request.reasoning else None
+    effort = None if wanted is None else nearest_effort_of(BY_ID, request.model, wanted)
+    return None if effort is None else Reasoner(effort=effort)
 
 
 def _items(request: ModelRequest) -> Iterator[InputItem]:
