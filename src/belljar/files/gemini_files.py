@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from belljar.config import ApiSettings
-from belljar.errors import BelljarError, Declined, Unreachable
+from belljar.errors import BelljarError, Declined, NotFound, Unreachable
 from belljar.files import sdk_errors
 from belljar.files.base import FilesApi
 from belljar.files.results import FileMetadata
 from belljar.files.upload_reader import Reading
 from belljar.files.vendor_access import reach
 from belljar.providers import vendor_settings
+from belljar.vendors.gemini.errors import fault
 
 if TYPE_CHECKING:
     from google import genai
@@ -89,9 +91,14 @@ class GeminiFiles(FilesApi):
         )
 
     def _meaning(self, error: Exception) -> BelljarError | None:
-        from google import genai
+        from google.genai.errors import APIError
 
-        return sdk_errors.of_gemini(error, genai, self.vendor, self._key)
+        if not isinstance(error, APIError):
+            return sdk_errors.of_connection(error, self.vendor)
+        if error.code == 403 and "may not exist" in (error.message or ""):  # how it says that it knows no such file
+            return NotFound(f"{self.vendor}: {error.message}", param="file_id")
+        body = json.dumps(error.details).encode()
+        return sdk_errors.of_answer(error.code, {}, body, self.vendor, self._key, fault)
 
 
 class _Sink(io.RawIOBase):

@@ -9,7 +9,6 @@ from typing import Any, TypeAlias
 from belljar.errors import BadKey, BelljarError, NotFound, ProviderError, TooLarge, Unreachable
 from belljar.providers.failures import broken
 from belljar.vendors import errors
-from belljar.vendors.gemini import errors as gemini_errors
 
 Meaning: TypeAlias = Callable[[int, Mapping[str, str], bytes, str], ProviderError]
 """What a vendor's answer means: the `fault` of its dialect."""
@@ -18,27 +17,19 @@ Meaning: TypeAlias = Callable[[int, Mapping[str, str], bytes, str], ProviderErro
 def of_openai_kind(
     error: Exception, sdk: Any, vendor: str, key: str, fault: Meaning = errors.fault
 ) -> BelljarError | None:
-    """For the SDKs of OpenAI and Anthropic, which have the same classes; None for what is not theirs."""
+    """For SDKs that have the classes of OpenAI's; None for what is not theirs."""
     if isinstance(error, sdk.APIStatusError):
         body = json.dumps(error.body).encode()
-        return _answered(error.status_code, error.response.headers, body, vendor, key, fault)
+        return of_answer(error.status_code, error.response.headers, body, vendor, key, fault)
     if isinstance(error, sdk.APIConnectionError):
         return Unreachable(f"{vendor} could not be reached ({error.__cause__ or error}); look at the connection")
-    return _broken(error, vendor)
+    return of_connection(error, vendor)
 
 
-def of_gemini(error: Exception, sdk: Any, vendor: str, key: str) -> BelljarError | None:
-    if not isinstance(error, sdk.errors.APIError):
-        return _broken(error, vendor)
-    if error.code == 403 and "may not exist" in (error.message or ""):  # how Gemini says that it knows no such file
-        return NotFound(f"{vendor}: {error.message}", param="file_id")
-    body = json.dumps(error.details).encode()
-    return _answered(error.code, {}, body, vendor, key, gemini_errors.fault)
-
-
-def _answered(
+def of_answer(
     status: int, headers: Mapping[str, str], body: bytes, vendor: str, key: str, fault: Meaning
 ) -> BelljarError:
+    """What a server said, where that is about a file."""
     meant = fault(status, headers, body, vendor)
     match status:
         case 404:
@@ -50,7 +41,8 @@ def _answered(
     return meant
 
 
-def _broken(error: Exception, vendor: str) -> Unreachable | None:
+def of_connection(error: Exception, vendor: str) -> Unreachable | None:
+    """What broke on the way; None for what did not."""
     if broken(error) is None:
         return None
     return Unreachable(f"the connection to {vendor} broke ({type(error).__name__}: {error}); try again")

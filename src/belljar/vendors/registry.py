@@ -74,6 +74,14 @@ def dialect_of(name: str) -> Dialect:
     return cast(Dialect, import_module(DIALECTS[name]))
 
 
+_SEES = re.compile("|".join([servers.SEES, *(row.sees for row in VENDORS.values() if row.sees)]), re.IGNORECASE)
+
+
+def sees_pictures(model: str) -> bool:
+    """Whether a model of this name is likely to see: one that cannot would refuse the whole conversation."""
+    return _SEES.search(model) is not None
+
+
 def find_vendor(name: str) -> Vendor:
     """The vendor that this name means to the library, in any case and spelling of its aliases."""
     plain = name.strip().lower().replace("-", "_")

@@ -61,6 +61,8 @@ class Vendor(Struct, frozen=True, kw_only=True):
     """Asked for where none is named; without one, the server's first."""
     models: str = ""
     """The provider in the table of models whose rows it serves, where that is not itself."""
+    sees: str = ""
+    """A pattern for a part of the names of its models that see pictures, for those that are in no table."""
     runs_code: bool = False
     """It can run code in a sandbox of its own."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,13 +10,8 @@ from msgspec import Struct
 
 from belljar.models import supports_vision
 from belljar.vendors import errors
+from belljar.vendors.registry import sees_pictures
 
-_SEEING = re.compile(
-    r"vision|(?<![a-z])vl(?![a-z])|internvl|llava|pixtral|minicpm-?v|moondream|omni|gpt-?4o|gpt-?4\.1|gpt-?[5-9]|\bo[1-9]\b"
-    r"|claude|gemini|grok-?[2-9]|gemma-?(3n?|[4-9])(?!.*(270m|[-:]1b))|llama-?4|llama-?3\.2.*(11b|90b)"
-    r"|mistral-(small|medium|large)-?(3|latest)|qwen-?3\.[5-9]",
-    re.IGNORECASE,
-)
 _LOADS = "it is still loading its model"
 
 
@@ -64,7 +58,7 @@ def read(body: bytes) -> dict[str, Listed] | None:
     data = listed.data
     if data is None:
         if listed.models:
-            return _googles(listed.models)
+            return _by_method(listed.models)
         return {} if listed.object == "list" else None  # Ollama writes null where it has no models
     return {one["id"]: _listed(one) for one in data if isinstance(one.get("id"), str) and one["id"]}
 
@@ -72,7 +66,7 @@ def read(body: bytes) -> dict[str, Listed] | None:
 def sees(name: str) -> bool:
     """Whether a model of this name is likely to see images: one that cannot would refuse the whole conversation."""
     known = supports_vision(name)
-    return _SEEING.search(name) is not None if known is None else known
+    return sees_pictures(name) if known is None else known
 
 
 class _List(Struct):
@@ -81,8 +75,8 @@ class _List(Struct):
     models: list[dict[str, Any]] | None = None
 
 
-def _googles(models: list[dict[str, Any]]) -> dict[str, Listed]:
-    """Google's list has embedders and painters in it too."""
+def _by_method(models: list[dict[str, Any]]) -> dict[str, Listed]:
+    """A list that tells by what method each model is asked: embedders and painters are in it too."""
     names = (
         str(one.get("name", "")).removeprefix("models/")
         for one in models

@@ -39,7 +39,7 @@ class Opened(Struct, frozen=True):
     """Where it lies in the vendor's container, if that is told: no other file lies there."""
 
 
-class _GooglesFile(Struct, frozen=True):
+class _ResumableFile(Struct, frozen=True):
     name: str = ""
     uri: str = ""
     state: str = ""
@@ -52,7 +52,7 @@ class _About(Struct, frozen=True):
     filename: str = ""
     mime_type: str = ""
     path: str = ""
-    file: _GooglesFile = _GooglesFile()
+    file: _ResumableFile = _ResumableFile()
 
 
 class HostedFiles:
@@ -118,7 +118,7 @@ class HostedFiles:
                 break
             await asyncio.sleep(_PAUSE)
             answer = await self._get(endpoint.url(f"/{quote(file.name)}"))
-            file = self._decoded(await whole(answer, _ABOUT_BYTES), _GooglesFile)
+            file = self._decoded(await whole(answer, _ABOUT_BYTES), _ResumableFile)
         if file.state not in ("ACTIVE", "") or not file.uri:
             raise Declined(f"{endpoint.name}: it could not make use of the file {name!r}", param="file")
         return file.uri

@@ -18,6 +18,7 @@ VENDOR = Vendor(
     adds_version=True,
     hosts=("anthropic.com",),
     model="claude-sonnet-5-5",
+    sees="claude",
     runs_code=True,
     sdk="anthropic",
     extra="anthropic",

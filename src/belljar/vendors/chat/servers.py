@@ -84,6 +84,12 @@ VENDORS: tuple[Vendor, ...] = (
     _server("llama_cpp", "llama.cpp", 8080, aliases=("llamacpp",), owners=("llamacpp", "me")),
 )
 
+SEES = (
+    r"vision|(?<![a-z])vl(?![a-z])|internvl|llava|pixtral|minicpm-?v|moondream|omni|llama-?4|llama-?3\.2.*(11b|90b)"
+    r"|mistral-(small|medium|large)-?(3|latest)|qwen-?3\.[5-9]"
+)
+"""A pattern for a part of the names of open models that see pictures, whoever serves them."""
+
 PROFILES: tuple[ServerProfile, ...] = (
     # No json_object, and tool_choice only as a word.
     ServerProfile(

@@ -20,6 +20,7 @@ VENDOR = Vendor(
     adds_version=True,
     hosts=("generativelanguage.googleapis.com",),
     model=_MODEL,
+    sees=r"gemini|gemma-?(3n?|[4-9])(?!.*(270m|[-:]1b))",
     runs_code=True,
     sdk="google.genai",
     extra="gemini",

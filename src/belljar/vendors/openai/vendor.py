@@ -16,6 +16,7 @@ VENDOR = Vendor(
     base_url="https://api.openai.com/v1",
     hosts=("openai.com", "openai.azure.com"),
     model="gpt-5.2",
+    sees=r"gpt-?4o|gpt-?4\.1|gpt-?[5-9]|\bo[1-9]\b",
     client="belljar.providers.openai_client:OpenAIClient",
     files="belljar.files.openai_files:OpenAIFiles",
     file_limits=FileLimits(

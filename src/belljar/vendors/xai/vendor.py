@@ -16,6 +16,7 @@ VENDOR = Vendor(
     base_url="https://api.x.ai/v1",
     hosts=("x.ai",),
     model="grok-4.6",
+    sees=r"grok-?[2-9]",
     runs_code=True,
     extra="xai",
     client="belljar.providers.xai_client:XAIClient",
