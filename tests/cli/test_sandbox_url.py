@@ -148,16 +148,16 @@ def in_use(command: Command, server: Served) -> int:
     """Sandboxes that are somebody's, once the server has had time to end them."""
     code = """if True:
         import asyncio, sys
-        from belljar.sandbox.remote.http_client import Door
+        from belljar.sandbox.remote.http_client import SandboxServerClient
         async def main():
-            door = Door(sys.argv[1], None)
+            client = SandboxServerClient(sys.argv[1], None)
             for _ in range(200):
-                told = await door.look()
+                told = await client.look()
                 if not told["current_load"]:
                     break
                 await asyncio.sleep(0.05)
             print(told["current_load"])
-            await door.close()
+            await client.close()
         asyncio.run(main())
     """
     return int(command.python(code, server.url).stdout)
