@@ -182,8 +182,9 @@ def test_a_silent_model_does_not_lose_the_files(client: OpenAI, scene: Scene) ->
 
 
 def test_containers_by_hand(client: OpenAI, scene: Scene) -> None:
+    name = "listed by this test alone"
     container = client.containers.create(
-        name="mine", memory_limit="4g", expires_after={"anchor": "last_active_at", "minutes": 5}
+        name=name, memory_limit="4g", expires_after={"anchor": "last_active_at", "minutes": 5}
     )
     assert (container.status, container.memory_limit) == ("running", "4g")
     assert container.expires_after is not None
@@ -199,7 +200,7 @@ def test_containers_by_hand(client: OpenAI, scene: Scene) -> None:
     client.containers.files.delete(uploaded.id, container_id=container.id)
     scene.play([call("code_interpreter", code="os.listdir()")], "ok")
     assert logs(ask(client, tools=tools)) == "['second.txt']"
-    assert [one.id for one in client.containers.list(name="mine")] == [container.id]
+    assert [one.id for one in client.containers.list(name=name)] == [container.id]
     client.containers.delete(container.id)
     with pytest.raises(openai.NotFoundError, match="not found"):
         client.containers.retrieve(container.id)
