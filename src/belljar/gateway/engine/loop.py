@@ -460,7 +460,6 @@ class Run:
         """One turn's deltas. A patient caller gets an empty list if the model keeps it waiting."""
         loop = asyncio.get_running_loop()
         began = loop.time()
-        before = self._emitter.usage
         async with aclosing(route.model.ask(asked)) as stream:
             if patient:
                 first = asyncio.ensure_future(anext(stream, None))
@@ -480,7 +479,6 @@ class Run:
                 if batch is None:
                     break
                 yield batch
-        spent = self._emitter.usage
         self._rooms.observe(
             TurnDone(
                 caller=self._caller,
@@ -488,7 +486,7 @@ class Run:
                 upstream=route.upstream,
                 model=route.name,
                 seconds=loop.time() - began,
-                usage=spent if spent is not before else None,
+                usage=self._emitter.turn_usage,
             )
         )
 
