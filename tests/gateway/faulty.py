@@ -10,6 +10,7 @@ from typing import Any
 from belljar.cli import main
 from belljar.gateway.chat_completions.answers import Chunks
 from belljar.gateway.engine import background
+from belljar.gateway.engine.cell_emitter import CellEmitter
 from belljar.gateway.engine.emitter import Emitter
 from belljar.gateway.interpreter import Interpreter
 from belljar.gateway.server import responses, socket
@@ -49,7 +50,7 @@ RUN = Interpreter.run
 Interpreter.run = no_cell  # type: ignore[method-assign]
 breaking(SqliteRecords, "put_response", "records")
 breaking(SqliteRecords, "add_events", "events")
-breaking(Emitter, "ran", "emitter")
+breaking(CellEmitter, "finish_run", "emitter")
 breaking(Emitter, "complete", "end")
 breaking(responses, "frames", "encoder", when=says)
 breaking(background, "sse", "encoder", when=says)

@@ -13,11 +13,14 @@ from openai.types.responses import Response as SdkResponse
 from openai.types.responses import ResponseStreamEvent
 
 from belljar.gateway.engine.emitter import Emitter
+from belljar.gateway.engine.history import list_turn_items
+from belljar.gateway.engine.turn import Turn, TurnResult
+from belljar.gateway.engine.turn_rules import TurnRules
 from belljar.vendors import deltas
 from belljar.vendors.vendor_tag import give_back
 from belljar.wire.codec import encode, sse
-from belljar.wire.events import TERMINAL, CodeOutputDelta, Event
-from belljar.wire.items import CellEnd, CodeInterpreterCall, Compaction, Logs, Reasoning
+from belljar.wire.events import TERMINAL, CodeOutputDelta, ErrorDetail, Event
+from belljar.wire.items import CellEnd, CodeInterpreterCall, InputItem, Logs, Reasoning
 from belljar.wire.responses import Response, Usage
 
 KINDS = {
@@ -29,10 +32,9 @@ CODE_DONE = "response.code_interpreter_call_code.done"
 START = Response(id="resp_" + "0" * 48, created_at=1, status="in_progress", model="m")
 
 
-def emitter(**more: Any) -> Emitter:
-    made = Emitter(START, ours=lambda name: name == "code_interpreter", **more)
-    made.container_id = "cntr_1"
-    return made
+def turn_of(one: Emitter, **rules: Any) -> Turn:
+    rules = {"container_id": "cntr_1", **rules}
+    return one.turn(TurnRules(is_ours=lambda name: name == "code_interpreter", **rules))
 
 
 def names(events: Sequence[Event]) -> list[str]:
@@ -40,86 +42,125 @@ def names(events: Sequence[Event]) -> list[str]:
 
 
 def test_a_call_of_a_tool_that_there_is_not_stays_between_the_model_and_us() -> None:
-    one = emitter(stray=lambda name: None if name == "f" else f"no {name}")
+    one = Emitter(START)
     one.begin()
+    turn = turn_of(one, explain_missing=lambda name: None if name == "f" else f"no {name}")
     calls = [("call_1", "a", False), ("call_2", "f", False), ("call_3", "b/c", False), ("call_4", "", True)]
     for index, (id, name, custom) in enumerate(calls):
-        one.say([deltas.CallBegun(index, id, name, custom), deltas.CallPiece(index, "{"), deltas.CallPiece(index, "}")])
+        turn.feed(
+            [deltas.CallBegun(index, id, name, custom), deltas.CallPiece(index, "{"), deltas.CallPiece(index, "}")]
+        )
     for index in reversed(range(4)):
-        one.say([deltas.CallEnd(index, "{}")])
-    assert one.strayed
-    assert one.called
-    assert [type(item).__name__ for item in one.full()] == ["FunctionCall"]
-    heard: list[Any] = list(one.heard(0))
-    assert [item.call_id for item in heard] == ["call_1", "call_2", "call_4", "call_3", "call_4", "call_3", "call_1"]
-    assert [item.output for item in heard if hasattr(item, "output")] == ["no ", "no b/c", "no a"]
-    assert [item.name for item in heard if hasattr(item, "name")] == ["a", "f", "", "b/c"]
-    one.compacted(Compaction(id="cmp_1", encrypted_content=""))
-    assert one.heard(2) == ()
-    one.next_turn()
-    assert not one.strayed
+        turn.feed([deltas.CallEnd(index, "{}")])
+    result = turn.end()
+    assert result.calls
+    assert [type(item).__name__ for item in one.items] == ["FunctionCall"]
+    known: list[Any] = list(list_turn_items(turn.list_items(), result.strays))
+    assert [item.call_id for item in known] == ["call_1", "call_2", "call_4", "call_3", "call_4", "call_3", "call_1"]
+    assert [item.output for item in known if hasattr(item, "output")] == ["no ", "no b/c", "no a"]
+    assert [item.name for item in known if hasattr(item, "name")] == ["a", "f", "", "b/c"]
+    assert not turn_of(one).end().strays
 
 
 def call_of(id: str, index: int = 0, name: str = "code_interpreter") -> list[deltas.Delta]:
     return [deltas.CallBegun(index, id, name), deltas.CallEnd(index, "{}")]
 
 
-def run_all(one: Emitter) -> list[bool | None]:
-    """Run this turn's cells; whether each is said to have another call after it."""
-    items = [one.ran(cell, "completed", (), CellEnd(exit="ok"))[1] for cell in one.cells]
+def run_all(result: TurnResult) -> list[bool | None]:
+    """Run a turn's cells; whether each is said to have another call after it."""
+    items = [cell.finish_run("completed", (), CellEnd(exit="ok"))[1] for cell in result.cells]
     return [item.belljar.more if isinstance(item.belljar, CellEnd) else None for item in items]
 
 
 def test_cells_tell_whether_another_call_was_made_with_them() -> None:
-    one = emitter()
+    one = Emitter(START)
     one.begin()
-    one.say([deltas.Text("See: "), *call_of("a"), *call_of("b", 1), *call_of("c", 2, "f")])
-    assert run_all(one) == [True, True]
-    one.next_turn()
-    one.say([*call_of("d", 0, "f"), *call_of("e", 1)])
-    assert run_all(one) == [False]
-    one.next_turn()
-    one.say(call_of("g"))
-    assert run_all(one) == [False]
+
+    def said(*said: deltas.Delta) -> TurnResult:
+        turn = turn_of(one)
+        turn.feed(said)
+        return turn.end()
+
+    assert run_all(said(deltas.Text("See: "), *call_of("a"), *call_of("b", 1), *call_of("c", 2, "f"))) == [True, True]
+    assert run_all(said(*call_of("d", 0, "f"), *call_of("e", 1))) == [False]
+    assert run_all(said(*call_of("g"))) == [False]
 
 
 def test_stray_calls_are_heard_with_the_calls_of_their_turn_and_answered_after_them() -> None:
-    one = emitter(stray=lambda name: "no")
+    one = Emitter(START)
     one.begin()
 
-    def heard() -> list[str]:
-        said = {"FunctionCall": "call", "FunctionCallOutput": "answer", "CodeInterpreterCall": "cell"}
-        return [f"{said[type(item).__name__]} {getattr(item, 'call_id', '')}".strip() for item in one.heard(0)]
+    def heard(*said: deltas.Delta) -> list[str]:
+        turn = turn_of(one, explain_missing=lambda name: "no")
+        turn.feed(said)
+        result = turn.end()
+        run_all(result)
+        kinds = {"FunctionCall": "call", "FunctionCallOutput": "answer", "CodeInterpreterCall": "cell"}
+        known: Sequence[InputItem] = list_turn_items(turn.list_items(), result.strays)
+        return [f"{kinds[type(item).__name__]} {getattr(item, 'call_id', '')}".strip() for item in known]
 
-    one.say([*call_of("a"), *call_of("b", 1, "x"), *call_of("c", 2)])
-    run_all(one)
-    turns = ["call b", "cell", "cell", "answer b"]
-    assert heard() == turns
+    together = heard(*call_of("a"), *call_of("b", 1, "x"), *call_of("c", 2))
+    assert together == ["call b", "cell", "cell", "answer b"]
     for id in ("d", "e"):  # two turns that nobody sees anything of
-        one.next_turn()
-        one.say(call_of(id, 0, "x"))
-        turns += [f"call {id}", f"answer {id}"]
-        assert heard() == turns
-    one.next_turn()
-    one.say([*call_of("g", 0, "x"), *call_of("h", 1)])
-    run_all(one)
-    assert heard() == [*turns, "call g", "cell", "answer g"]
+        assert heard(*call_of(id, 0, "x")) == [f"call {id}", f"answer {id}"]
+    assert heard(*call_of("g", 0, "x"), *call_of("h", 1)) == ["call g", "cell", "answer g"]
+
+
+def test_a_turn_stops_before_a_cell_until_there_is_a_container() -> None:
+    one = Emitter(START)
+    events = one.begin()
+    turn = turn_of(one, container_id="", calls_left=1)
+    assert turn.feed([deltas.Text("So: "), *call_of("a"), deltas.Finish("calls")]) == []
+    assert turn.needs_container
+    events += turn.house("cntr_2")
+    events += turn.feed(call_of("b"))  # one that nobody sees
+    [cell] = turn.end().cells
+    events += cell.finish_run("completed", (), CellEnd(exit="ok"))[0]
+    assert [type(item).__name__ for item in one.items] == ["Message", "CodeInterpreterCall"]
+    assert isinstance(item := one.items[1], CodeInterpreterCall)
+    assert item.container_id == "cntr_2"
+    check(events + one.complete(1, None))
+
+
+@pytest.mark.parametrize(
+    ("name", "rules"),
+    [("f", {}), ("code_interpreter", {"calls_left": 0}), ("x", {"explain_missing": lambda name: "no"})],
+)
+def test_only_a_cell_that_will_be_run_needs_a_container(name: str, rules: dict[str, Any]) -> None:
+    turn = turn_of(Emitter(START), container_id="", **rules)
+    turn.feed(call_of("a", 0, name))
+    assert not turn.needs_container
+    assert turn.end().ignored == (name == "code_interpreter")
+
+
+def test_what_was_said_before_a_cell_is_told_though_there_is_no_container_for_it() -> None:
+    one = Emitter(START)
+    events = one.begin()
+    turn = turn_of(one, container_id="")
+    events += turn.feed([deltas.Text("So: "), *call_of("a")])
+    events += one.fail(ErrorDetail(type="server_error", code="x", message="none is free"), None)
+    check(events)
+    assert [type(item).__name__ for item in one.items] == ["Message"]
 
 
 @pytest.mark.parametrize("reason", ["length", "filtered"])
 def test_a_call_of_a_tool_that_there_is_not_is_cut_without_a_trace(reason: Any) -> None:
-    one = emitter(stray=lambda name: "no")
+    one = Emitter(START)
     one.begin()
-    one.say([deltas.Text("So: "), deltas.CallBegun(0, "call_1", "a"), deltas.CallPiece(0, "{"), deltas.Finish(reason)])
-    [*_, last] = one.cut("max_output_tokens")
+    turn = turn_of(one, explain_missing=lambda name: "no")
+    turn.feed(
+        [deltas.Text("So: "), deltas.CallBegun(0, "call_1", "a"), deltas.CallPiece(0, "{"), deltas.Finish(reason)]
+    )
+    [*_, last] = one.cut("max_output_tokens", None)
     assert isinstance(last, TERMINAL)
     assert [type(item).__name__ for item in last.response.output] == ["Message"]
 
 
 def test_a_turn_with_code_has_the_events_of_the_contract_in_their_order() -> None:
-    one = emitter(include=frozenset({"code_interpreter_call.outputs"}))
+    one = Emitter(START, include=frozenset({"code_interpreter_call.outputs"}))
     events = one.begin()
-    events += one.say(
+    turn = turn_of(one)
+    events += turn.feed(
         [
             deltas.CallBegun(0, "call_1", "code_interpreter"),
             deltas.CallPiece(0, '{"code": "print('),
@@ -129,14 +170,14 @@ def test_a_turn_with_code_has_the_events_of_the_contract_in_their_order() -> Non
             deltas.UsageDelta(Usage(input_tokens=1, output_tokens=2, total_tokens=3)),
         ]
     )
-    [cell] = one.cells
-    events += one.interpreting(cell)
-    events += one.printed(cell, "stdout", "1\n")
-    finished, _ = one.ran(cell, "completed", (Logs(logs="1\n"),), CellEnd(exit="ok"))
+    result = turn.end()
+    [cell] = result.cells
+    events += cell.begin_run()
+    events += cell.show_output("stdout", "1\n")
+    finished, _ = cell.finish_run("completed", (Logs(logs="1\n"),), CellEnd(exit="ok"))
     events += finished
-    one.next_turn()
-    events += one.say([deltas.Text("It is "), deltas.Text("1."), deltas.Finish("stop")])
-    events += one.complete(2)
+    events += turn_of(one).feed([deltas.Text("It is "), deltas.Text("1."), deltas.Finish("stop")])
+    events += one.complete(2, result.usage)
     assert names(events) == [
         "response.created",
         "response.in_progress",
@@ -166,19 +207,21 @@ def test_a_turn_with_code_has_the_events_of_the_contract_in_their_order() -> Non
 
 
 def test_outputs_are_null_unless_included_and_kept_in_full() -> None:
-    one = emitter()
+    one = Emitter(START)
     one.begin()
-    one.say([deltas.CallBegun(0, "c", "code_interpreter"), deltas.CallEnd(0, ""), deltas.Finish("calls")])
-    finished, _ = one.ran(one.cells[0], "completed", (Logs(logs="x"),), CellEnd(exit="ok"))
+    turn = turn_of(one)
+    turn.feed([deltas.CallBegun(0, "c", "code_interpreter"), deltas.CallEnd(0, ""), deltas.Finish("calls")])
+    finished, _ = turn.end().cells[0].finish_run("completed", (Logs(logs="x"),), CellEnd(exit="ok"))
     assert json.loads(encode(finished[-1]))["item"]["outputs"] is None
-    assert isinstance(kept := one.full()[0], CodeInterpreterCall)
+    assert isinstance(kept := one.items[0], CodeInterpreterCall)
     assert kept.outputs == (Logs(logs="x"),)
 
 
 def test_calls_beyond_the_limit_are_seen_by_nobody() -> None:
-    one = emitter(calls_left=1)
+    one = Emitter(START)
     one.begin()
-    events = one.say(
+    turn = turn_of(one, calls_left=1)
+    events = turn.feed(
         [
             deltas.CallBegun(0, "a", "code_interpreter"),
             deltas.CallEnd(0, '{"code": "1"}'),
@@ -188,16 +231,19 @@ def test_calls_beyond_the_limit_are_seen_by_nobody() -> None:
             deltas.Finish("calls"),
         ]
     )
-    assert len(one.cells) == 1
+    result = turn.end()
+    assert len(result.cells) == 1
+    assert result.ignored
+    assert result.calls_left == 0
     assert names(events).count("response.output_item.added") == 1
 
 
 @pytest.mark.parametrize("reason", ["length", "filtered"])
 def test_a_cut_answer_ends_with_its_open_item_incomplete(reason: Any) -> None:
-    one = emitter()
+    one = Emitter(START)
     one.begin()
-    one.say([deltas.Text("half a"), deltas.Finish(reason)])
-    events = one.cut("max_output_tokens" if reason == "length" else "content_filter")
+    turn_of(one).feed([deltas.Text("half a"), deltas.Finish(reason)])
+    events = one.cut("max_output_tokens" if reason == "length" else "content_filter", None)
     last = json.loads(encode(events[-1]))
     assert last["type"] == "response.incomplete"
     assert last["response"]["output"][-1]["status"] == "incomplete"
@@ -205,9 +251,9 @@ def test_a_cut_answer_ends_with_its_open_item_incomplete(reason: Any) -> None:
 
 
 def test_a_failure_closes_what_is_open_and_is_an_error_then_failed_and_numbers_go_on() -> None:
-    one = emitter()
-    before = one.begin() + one.say([deltas.Text("so f"), deltas.Text("ar")])
-    events = one.fail(type="server_error", code="unreachable", message="gone")
+    one = Emitter(START)
+    before = one.begin() + turn_of(one).feed([deltas.Text("so f"), deltas.Text("ar")])
+    events = one.fail(ErrorDetail(type="server_error", code="unreachable", message="gone"), None)
     closed = ["response.output_text.done", "response.content_part.done", "response.output_item.done"]
     assert names(events) == [*closed, "error", "response.failed"]
     assert [event.sequence_number for event in before + events] == list(range(len(before) + 5))
@@ -220,15 +266,16 @@ def test_a_failure_closes_what_is_open_and_is_an_error_then_failed_and_numbers_g
 
 
 def test_however_many_calls_a_model_makes_at_once_each_is_seen_to_its_end() -> None:
-    one = emitter()
-    events = one.begin() + one.say(call_of("ci"))
+    one = Emitter(START)
+    turn = turn_of(one)
+    events = one.begin() + turn.feed(call_of("ci"))
     many = 2_000
-    assert one.say([delta for at in range(many) for delta in call_of(f"c{at}", 1, "f")]) == []
-    [cell] = one.cells
-    events += one.interpreting(cell)
-    events += one.ran(cell, "completed", (), CellEnd(exit="ok"))[0]
+    assert turn.feed([delta for at in range(many) for delta in call_of(f"c{at}", 1, "f")]) == []
+    [cell] = turn.end().cells
+    events += cell.begin_run()
+    events += cell.finish_run("completed", (), CellEnd(exit="ok"))[0]
     assert names(events).count("response.output_item.done") == 1 + many
-    check(events + one.complete(1))
+    check(events + one.complete(1, None))
 
 
 words = st.text(max_size=8)
@@ -267,22 +314,32 @@ speech = st.one_of(
 )
 
 
-@given(st.lists(speech, max_size=12), st.one_of(st.just([]), calls()), st.sampled_from(["done", "cut", "fail"]))
+@given(
+    st.lists(speech, max_size=12),
+    st.one_of(st.just([]), calls()),
+    st.sampled_from(["done", "cut", "fail", "cancel"]),
+    st.sampled_from(["", "cntr_1"]),
+)
 def test_any_answer_is_a_stream_that_the_contract_allows(
-    said: list[deltas.Delta], called: list[deltas.Delta], end: str
+    said: list[deltas.Delta], called: list[deltas.Delta], end: str, container_id: str
 ) -> None:
-    one = emitter()
-    events = one.begin() + one.say(said) + one.say(called)
+    one = Emitter(START)
+    turn = turn_of(one, container_id=container_id)
+    events = one.begin() + turn.feed(said) + turn.feed(called)
+    if turn.needs_container:
+        events += turn.house("cntr_1")
     if end == "fail":
-        events += one.fail(type="server_error", code="x", message="y")
+        events += one.fail(ErrorDetail(type="server_error", code="x", message="y"), None)
+    elif end == "cancel":
+        events += one.cancel(None)
     elif end == "cut":
-        events += one.say([deltas.Finish("length")]) + one.cut("max_output_tokens")
+        events += turn.feed([deltas.Finish("length")]) + one.cut("max_output_tokens", None)
     else:
-        events += one.say([deltas.Finish("calls" if called else "stop")])
-        for cell in one.cells:
-            events += one.interpreting(cell)
-            events += one.ran(cell, "completed", (), CellEnd(exit="ok"))[0]
-        events += one.complete(5)
+        events += turn.feed([deltas.Finish("calls" if called else "stop")])
+        for cell in turn.end().cells:
+            events += cell.begin_run()
+            events += cell.finish_run("completed", (), CellEnd(exit="ok"))[0]
+        events += one.complete(5, None)
     check(events)
 
 
@@ -327,10 +384,10 @@ def check(events: list[Event]) -> None:
 
 
 def test_reasoning_that_goes_back_to_openai_has_the_id_it_had_there() -> None:
-    one = emitter(include=frozenset({"reasoning.encrypted_content"}))
+    one = Emitter(START, include=frozenset({"reasoning.encrypted_content"}))
     one.begin()
-    one.say([deltas.ThoughtEnd(Reasoning(id="rs_theirs", encrypted_content="gAAA")), deltas.Finish("stop")])
-    [kept] = one.full()
+    turn_of(one).feed([deltas.ThoughtEnd(Reasoning(id="rs_theirs", encrypted_content="gAAA")), deltas.Finish("stop")])
+    [kept] = one.items
     assert isinstance(kept, Reasoning)
     assert kept.id != "rs_theirs"
     sent = give_back(kept)
@@ -340,16 +397,52 @@ def test_reasoning_that_goes_back_to_openai_has_the_id_it_had_there() -> None:
 
 @pytest.mark.parametrize(("live", "told"), [(True, "failed"), (False, "completed")])
 def test_a_cell_that_the_provider_could_not_run_has_failed(live: bool, told: str) -> None:
-    one = emitter(live=live)
+    one = Emitter(START, live=live)
     item = CodeInterpreterCall(id="ci_x", status="failed", code="ls", container_id="", outputs=())
-    events = one.say([deltas.HostedEnd(0, item), deltas.Finish("stop")])
+    events = turn_of(one).feed([deltas.HostedEnd(0, item), deltas.Finish("stop")])
     assert names(events)[-2:] == [f"response.code_interpreter_call.{told}", "response.output_item.done"]
 
 
-def test_a_cell_that_the_provider_ran_in_no_container_of_its_own_is_in_ours() -> None:
-    one = emitter(include=frozenset({"code_interpreter_call.outputs"}))
+def test_a_cell_that_the_provider_ran_is_told_to_its_end_where_it_began() -> None:
+    one = Emitter(START, include=frozenset({"code_interpreter_call.outputs"}))
     item = CodeInterpreterCall(id="ci_x", status="completed", code="ls", container_id="", outputs=(Logs(logs="a\n"),))
-    events = one.say([deltas.HostedCode(0, "ci_x", "", "l"), deltas.HostedEnd(0, item), deltas.Finish("stop")])
+    events = turn_of(one).feed(
+        [deltas.HostedCode(0, "ci_x", "cntr_2", "l"), deltas.HostedEnd(0, item), deltas.Finish("stop")]
+    )
     added, *_, done = [json.loads(encode(event)) for event in events]
-    assert added["item"]["container_id"] == done["item"]["container_id"] == "cntr_1"
+    assert added["item"]["container_id"] == done["item"]["container_id"] == "cntr_2"
     assert done["item"]["outputs"] == [{"type": "logs", "logs": "a\n"}]
+
+
+def test_a_failure_and_a_cut_close_every_kind_of_open_item() -> None:
+    """One of each kind, left open: what callers see of it, by the ends that a response can have."""
+    openings: dict[str, tuple[list[deltas.Delta], list[str]]] = {
+        "text": ([deltas.Text("a")], ["output_text.done", "content_part.done"]),
+        "refusal": ([deltas.Refused("a")], ["refusal.done", "content_part.done"]),
+        "raw": ([deltas.Thought("a")], ["reasoning_text.done", "content_part.done"]),
+        "summary": (
+            [deltas.Thought("a", "summary")],
+            ["reasoning_summary_text.done", "reasoning_summary_part.done"],
+        ),
+        "function": ([deltas.CallBegun(0, "c", "f")], ["function_call_arguments.done"]),
+        "custom": ([deltas.CallBegun(0, "c", "f", custom=True)], ["custom_tool_call_input.done"]),
+        "cell": ([deltas.CallBegun(0, "c", "code_interpreter")], ["code_interpreter_call_code.done"]),
+        "written cell": (call_of("c"), []),
+        "provider's cell": ([deltas.HostedCode(0, "ci_x", "cntr_2", "1")], ["code_interpreter_call_code.done"]),
+    }
+    for kind, (opening, closing) in openings.items():
+        for end in ("fail", "cut", "cancel", "complete"):
+            one = Emitter(START)
+            events = one.begin() + turn_of(one).feed(opening)
+            last = {
+                "fail": lambda one=one: one.fail(ErrorDetail(type="server_error", code="x", message="y"), None),
+                "cut": lambda one=one: one.cut("content_filter", None),
+                "cancel": lambda one=one: one.cancel(None),
+                "complete": lambda one=one: one.complete(1, None),
+            }[end]()
+            tail = {"fail": ["error", "response.failed"], "complete": ["response.completed"]}
+            expected = [f"response.{name}" for name in (*closing, "output_item.done")]
+            assert names(last) == expected + tail.get(end, ["response.incomplete"]), (kind, end)
+            [item] = json.loads(encode(last[-1]))["response"]["output"]
+            assert item.get("status", "incomplete") == "incomplete", (kind, end)
+            check(events + last)

@@ -158,6 +158,20 @@ def test_an_upload_counts_until_shortly_before_it_expires(tmp_path: Path, server
     run(tmp_path, server, test, "anthropic")
 
 
+@pytest.mark.parametrize("container", ["container_1", ""])
+def test_a_cell_ran_in_our_container_whatever_its_vendor_calls_its_own(
+    tmp_path: Path, server: LoopbackUpstream, container: str
+) -> None:
+    async def test(bench: Bench) -> None:
+        bench.model.turns = [[*cell(container), *DONE]]
+        code, end, *_ = await said(bench.hosting())
+        assert isinstance(code, HostedCode)
+        assert isinstance(end, HostedEnd)
+        assert code.container_id == end.item.container_id == bench.container.id
+
+    run(tmp_path, server, test, "anthropic")
+
+
 def test_what_another_upstream_had_does_not_count(tmp_path: Path, server: LoopbackUpstream) -> None:
     async def test(bench: Bench) -> None:
         await bench.put("a.csv", b"1")

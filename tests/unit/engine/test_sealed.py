@@ -6,6 +6,7 @@ import json
 
 from belljar.gateway.engine import snapshots
 from belljar.gateway.engine.emitter import Emitter
+from belljar.gateway.engine.turn_rules import TurnRules
 from belljar.vendors import deltas
 from belljar.wire.codec import encode
 from belljar.wire.items import Message
@@ -16,10 +17,10 @@ START = Response(id="resp_" + "0" * 48, created_at=1, status="in_progress", mode
 
 def test_a_seal_is_kept_and_not_shown() -> None:
     emitter = Emitter(START, include=frozenset({"reasoning.encrypted_content"}))
-    said = emitter.say(
+    said = emitter.turn(TurnRules()).feed(
         [deltas.Text("a"), deltas.VendorState("gemini:x"), deltas.Text("b"), deltas.Finish("stop")]
-    ) + emitter.complete(2)
-    (kept,) = emitter.full()
+    ) + emitter.complete(2, None)
+    (kept,) = emitter.items
     assert isinstance(kept, Message)
     assert kept.sealed == "gemini:x"
     shown = [json.loads(encode(event)) for event in said]
@@ -32,5 +33,5 @@ def test_a_seal_is_kept_and_not_shown() -> None:
 
 def test_a_seal_without_text_is_let_go() -> None:
     emitter = Emitter(START)
-    emitter.say([deltas.VendorState("gemini:x"), deltas.Finish("stop")])
-    assert emitter.full() == ()
+    emitter.turn(TurnRules()).feed([deltas.VendorState("gemini:x"), deltas.Finish("stop")])
+    assert emitter.items == ()

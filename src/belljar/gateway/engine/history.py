@@ -8,6 +8,7 @@ from typing import TypeGuard
 from msgspec import UNSET, Struct, structs
 
 from belljar.errors import InvalidRequest, NotFound
+from belljar.gateway.engine.turn_calls import Stray
 from belljar.gateway.store.base import Records, ResponseRecord
 from belljar.wire import ids
 from belljar.wire.items import (
@@ -22,6 +23,7 @@ from belljar.wire.items import (
     ItemReference,
     Message,
     OtherItem,
+    OutputItem,
     Reasoning,
 )
 from belljar.wire.reading import read_stored_items
@@ -240,3 +242,14 @@ def _after_compaction(before: Sequence[InputItem], own: Sequence[InputItem]) -> 
         return tuple(before)
     users = [item for item in before[:newest] if isinstance(item, Message) and item.role == "user"]
     return (*users, *before[newest:])
+
+
+def list_turn_items(items: Sequence[OutputItem], strays: Sequence[Stray]) -> tuple[InputItem, ...]:
+    """The items of one turn as the model knows them: with its stray calls, and our answers to those."""
+    if not strays:
+        return tuple(items)
+    known: list[InputItem] = []
+    for at in range(len(items) + 1):
+        known += [stray.call for stray in strays if stray.place == at]
+        known += items[at : at + 1]
+    return (*known, *(stray.answer for stray in strays))

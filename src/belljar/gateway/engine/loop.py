@@ -15,10 +15,11 @@ from belljar.errors import BelljarError, NotFound
 from belljar.gateway.containers import Containers
 from belljar.gateway.engine import compaction, replay, snapshots, tool_selection, unsealing
 from belljar.gateway.engine.caller import Caller
+from belljar.gateway.engine.cell_emitter import CellEmitter
 from belljar.gateway.engine.citations import Citations
 from belljar.gateway.engine.deadline import Deadline
-from belljar.gateway.engine.emitter import Cell, Emitter
-from belljar.gateway.engine.history import History, HistoryRequest, recall
+from belljar.gateway.engine.emitter import Emitter
+from belljar.gateway.engine.history import History, HistoryRequest, list_turn_items, recall
 from belljar.gateway.engine.image_inputs import WithImages
 from belljar.gateway.engine.inline_files import Inliner
 from belljar.gateway.engine.input_files import InputFiles, has_files
@@ -26,17 +27,18 @@ from belljar.gateway.engine.namespaces import Namespaces
 from belljar.gateway.engine.provider_execution import ProviderExecution
 from belljar.gateway.engine.sealing import Sealer
 from belljar.gateway.engine.stop_sequences import Stopping
+from belljar.gateway.engine.turn import Turn
+from belljar.gateway.engine.turn_rules import TurnRules
 from belljar.gateway.interpreter import Interpreter, Ran
 from belljar.gateway.store.base import Blobs, ContainerRecord, ItemRecord, Records, ResponseRecord
 from belljar.gateway.upstream.models import Models, Route
 from belljar.sandbox.outputs import Stderr, Stdout
-from belljar.vendors import deltas
 from belljar.vendors.deltas import Delta
 from belljar.vendors.request import ModelRequest
 from belljar.wire import faults, ids
 from belljar.wire.codec import encode
-from belljar.wire.events import TERMINAL, Event
-from belljar.wire.items import CellEnd, CodeInterpreterCall, Compaction, InputItem, OutputItem
+from belljar.wire.events import TERMINAL, ErrorDetail, Event
+from belljar.wire.items import CellEnd, CodeInterpreterCall, Compaction, InputItem
 from belljar.wire.requests import CreateResponse
 from belljar.wire.responses import Response, Usage
 from belljar.wire.tools import AutoContainer, CodeInterpreterTool, FunctionTool
@@ -134,7 +136,6 @@ class Run:
         self._hosting: ProviderExecution | None = None
         self._recalled = History()
         self._context: tuple[InputItem, ...] = ()
-        self._from = 0
         self._told: dict[str, str] = {}
         self._images: dict[str, tuple[str, ...]] = {}
         self._tool = tool_selection.interpreter_of(request)
@@ -142,16 +143,12 @@ class Run:
         """The first events, which wait for the model: a fault until then has an HTTP status."""
         self._names = tool_selection.ours(request) if self._tool is not None else frozenset[str]()
         self._emitter = Emitter(
-            self.started,
-            include=frozenset(request.include),
-            cite=self._citations.cite,
-            ours=self._names.__contains__,
-            stray=lambda name: tool_selection.missing(self._request, name),
-            placed=lambda begun: self._namespaces.placed(begun),
-            calls_left=request.max_tool_calls,
-            live=caller.live,
-            summarise=tool_selection.summarises(request),
+            self.started, include=frozenset(request.include), cite=self._citations.cite, live=caller.live
         )
+        self._seal: Callable[[str], str] | None = None
+        self._calls_left = request.max_tool_calls
+        self._usage: Usage | None = None
+        """Of all turns, and of what made the conversation short."""
 
     # -- the way through --------------------------------------------------------------------------------------------
 
@@ -176,13 +173,14 @@ class Run:
             if not (begun and told):
                 raise
             fault = faults.of(error)
-            yield await self._fail(fault.type, fault.code or error.code, fault.message, fault.param)
+            code = fault.code or error.code
+            yield await self._fail(ErrorDetail(type=fault.type, code=code, message=fault.message, param=fault.param))
         except Exception:
             if not (begun and told):
                 raise
             _log.exception("response %s broke", self.id)
             message = f"The gateway failed; its log has the reason under {self._caller.request_id}."
-            yield await self._fail("server_error", "server_error", message)
+            yield await self._fail(ErrorDetail(type="server_error", code="server_error", message=message))
         finally:
             self._deadline.cancel()
 
@@ -206,18 +204,18 @@ class Run:
 
     async def cancel(self) -> list[Event]:
         """Called off from outside: what there is of it is kept."""
-        said = self._emitter.cancel()
+        said = self._emitter.cancel(self._usage)
         [cancelled] = [event.response for event in said[-1:] if isinstance(event, TERMINAL)]
         await self._keep(cancelled)
         return said
 
     async def stop(self) -> list[Event]:
         """The gateway ends before it does: it has failed, and what there is of it is kept."""
-        return await self._fail("server_error", "server_error", snapshots.STOPPED)
+        return await self._fail(ErrorDetail(type="server_error", code="server_error", message=snapshots.STOPPED))
 
-    async def _fail(self, type: str, code: str, message: str, param: str | None = None) -> list[Event]:
+    async def _fail(self, detail: ErrorDetail) -> list[Event]:
         """The last events, kept as far as that can be: what broke may be the store, or what there is to keep."""
-        said = self._emitter.fail(type=type, code=code, message=message, param=param)
+        said = self._emitter.fail(detail, self._usage)
         try:
             for event in said:
                 encode(event)
@@ -246,8 +244,8 @@ class Run:
         request, emitter = self._request, self._emitter
         route = await self._rooms.models.resolve(request.model)
         if "reasoning.encrypted_content" in request.include:
-            emitter.seal = await self._rooms.sealer.thoughts(self._caller.owner)
-        emitter.ignore(*tool_selection.ignored(request, route.traits))
+            self._seal = await self._rooms.sealer.thoughts(self._caller.owner)
+        emitter.note_ignored(*tool_selection.ignored(request, route.traits))
         request, self._namespaces = self._check(route)
         self._request = request
         if request.stop:
@@ -271,42 +269,45 @@ class Run:
         route = await self._recall(route)
         if self._recalled.compact_now:
             yield await self._compact(route)
-            yield emitter.complete(int(self._rooms.clock()))
+            yield emitter.complete(int(self._rooms.clock()), self._usage)
             return
         choice = request.tool_choice
         last = self._rooms.options.turns - 1
         for number in range(self._rooms.options.turns):
+            turn = emitter.turn(self._rule_turn())
             asked = self._ask(route, choice, bare=number == last)
-            async with aclosing(self._answer(route, asked, patient=number == 0 and request.stream)) as answer:
-                async for batch in answer:
-                    if self._container is None and self._calls_interpreter(batch):
-                        await self._hold()
-                    if said := emitter.say(batch):
-                        yield said
-                    elif not batch:
-                        yield []
-            if emitter.finish in ("length", "filtered"):
-                yield emitter.cut("max_output_tokens" if emitter.finish == "length" else "content_filter")
+            async with aclosing(self._answer(route, asked, turn, patient=number == 0 and request.stream)) as answer:
+                async for said in answer:
+                    yield said
+            result = turn.end()
+            self._calls_left = result.calls_left
+            if result.finish in ("length", "filtered"):
+                reason: Literal["max_output_tokens", "content_filter"]
+                reason = "max_output_tokens" if result.finish == "length" else "content_filter"
+                yield emitter.cut(reason, self._usage)
                 return
-            for cell in emitter.cells:
+            for cell in result.cells:
                 async with aclosing(self._run(cell, route)) as running:
                     async for shown in running:
                         yield shown
-            if self._too_long():
+            self._context += list_turn_items(turn.list_items(), result.strays)
+            if self._is_too_long(result.usage):
                 yield await self._compact(route)
-            if emitter.called or not (emitter.cells or emitter.strayed):
+            if result.calls or not (result.cells or result.strays):
                 break
-            if emitter.cells:
+            if result.cells:
                 choice = tool_selection.released(choice)
             if self._tokens_left() == 0:
-                yield emitter.cut("max_output_tokens")
+                yield emitter.cut("max_output_tokens", self._usage)
                 return
-            emitter.next_turn()
-        wanting = number == last and bool(emitter.cells)
-        unanswered = wanting or ((number == last or emitter.ignored) and not emitter.answered)
-        if self._citations.owed and not emitter.called:
-            yield emitter.say_whole("")
-        yield emitter.cut("max_messages") if unanswered else emitter.complete(int(self._rooms.clock()))
+        wanting = number == last and bool(result.cells)
+        unanswered = wanting or ((number == last or result.ignored) and not result.answered)
+        if self._citations.owed and not result.calls:
+            yield emitter.cite_rest()
+        if unanswered:
+            yield emitter.cut("max_messages", self._usage)
+        else:
+            yield emitter.complete(int(self._rooms.clock()), self._usage)
 
     # -- before -----------------------------------------------------------------------------------------------------
 
@@ -379,7 +380,6 @@ class Run:
                 self._container = await containers.auto(
                     owner, self._recalled.containers, memory=self._memory_asked(), id=ids.beside("cntr", self.id)
                 )
-            self._emitter.container_id = self._container.id
             if self._prospect is not None and self._prospect.id != self._container.id:  # it was deleted meanwhile
                 self._citations.gone(self._citations.files)
             await self._look(self._container)
@@ -409,7 +409,7 @@ class Run:
         earlier = self._recalled.containers
         if not earlier or earlier[0] == container.id:
             return False
-        return not any(type(item) is CodeInterpreterCall for item in self._emitter.full())
+        return not any(type(item) is CodeInterpreterCall for item in self._emitter.items)
 
     def _provider_runs(self, route: Route) -> bool:
         wanted = self._request.belljar.executor or self._rooms.options.executor
@@ -422,7 +422,7 @@ class Run:
         tools = () if bare else tool_selection.offered(request, self._declared(route))
         return ModelRequest(
             model=route.name,
-            items=self._namespaces.told((*self._context, *self._emitter.heard(self._from))),
+            items=self._namespaces.told(self._context),
             instructions=request.instructions,
             tools=tools,
             tool_choice=tool_selection.forced(choice, tools),  # type: ignore[arg-type]
@@ -448,7 +448,7 @@ class Run:
 
     def _declared(self, route: Route) -> FunctionTool | CodeInterpreterTool | None:
         """The interpreter as the model is told of it; None where it may not be called any more."""
-        if self._tool is None or self._emitter.calls_left == 0:
+        if self._tool is None or self._calls_left == 0:
             return None
         if self._provider_runs(route):
             return self._tool
@@ -456,10 +456,48 @@ class Run:
         assert container is not None, "it was looked for before the model is asked"
         return self._rooms.interpreter.declare(container)
 
-    async def _answer(self, route: Route, asked: ModelRequest, *, patient: bool) -> AsyncGenerator[list[Delta], None]:
-        """One turn's deltas. A patient caller gets an empty list if the model keeps it waiting."""
-        loop = asyncio.get_running_loop()
-        began = loop.time()
+    def _rule_turn(self) -> TurnRules:
+        request = self._request
+        return TurnRules(
+            is_ours=self._names.__contains__,
+            explain_missing=lambda name: tool_selection.missing(request, name),
+            restore_name=self._namespaces.placed,
+            seal=self._seal,
+            calls_left=self._calls_left,
+            parallel=request.parallel_tool_calls,
+            summarise=tool_selection.summarises(request),
+            container_id="" if self._container is None else self._container.id,
+        )
+
+    async def _answer(
+        self, route: Route, asked: ModelRequest, turn: Turn, *, patient: bool
+    ) -> AsyncGenerator[list[Event], None]:
+        """One turn's events. A patient caller gets an empty list if the model keeps it waiting."""
+        began = asyncio.get_running_loop().time()
+        try:
+            async with aclosing(self._listen(route, asked, patient=patient)) as batches:
+                async for batch in batches:
+                    said = turn.feed(batch)
+                    if turn.needs_container:
+                        said = turn.house((await self._hold()).id)
+                    if said or not batch:
+                        yield said
+        finally:
+            if turn.usage is not None:
+                self._spend(turn.usage)
+        self._rooms.observe(
+            TurnDone(
+                caller=self._caller,
+                response_id=self.id,
+                upstream=route.upstream,
+                model=route.name,
+                seconds=asyncio.get_running_loop().time() - began,
+                usage=turn.usage,
+            )
+        )
+
+    async def _listen(self, route: Route, asked: ModelRequest, *, patient: bool) -> AsyncGenerator[list[Delta], None]:
+        """The model's deltas, as long as there is time; an empty list where it keeps a patient caller waiting."""
         async with aclosing(route.model.ask(asked)) as stream:
             if patient:
                 first = asyncio.ensure_future(anext(stream, None))
@@ -479,33 +517,20 @@ class Run:
                 if batch is None:
                     break
                 yield batch
-        self._rooms.observe(
-            TurnDone(
-                caller=self._caller,
-                response_id=self.id,
-                upstream=route.upstream,
-                model=route.name,
-                seconds=loop.time() - began,
-                usage=self._emitter.turn_usage,
-            )
-        )
 
-    def _calls_interpreter(self, batch: list[Delta]) -> bool:
-        return self._tool is not None and any(
-            isinstance(delta, deltas.CallBegun) and delta.name in self._names for delta in batch
-        )
+    def _spend(self, usage: Usage) -> None:
+        self._usage = usage if self._usage is None else self._usage + usage
 
     def _tokens_left(self) -> int | None:
-        most = self._request.max_output_tokens
-        usage = self._emitter.usage
+        most, usage = self._request.max_output_tokens, self._usage
         return most if most is None or usage is None else max(0, most - usage.output_tokens)
 
     # -- act --------------------------------------------------------------------------------------------------------
 
-    async def _run(self, cell: Cell, route: Route) -> AsyncGenerator[list[Event], None]:
+    async def _run(self, cell: CellEmitter, route: Route) -> AsyncGenerator[list[Event], None]:
         container = await self._hold()
-        emitter, arguments = self._emitter, cell.arguments
-        yield emitter.interpreting(cell)
+        arguments = cell.arguments
+        yield cell.begin_run()
         left = self._deadline.left
         most = self._rooms.options.timeout
         timeout = max(left, 0.001) if most is None or left < most else None
@@ -519,9 +544,9 @@ class Run:
                 async for output in outputs:
                     match output:
                         case Stdout(text) if self._caller.live:
-                            yield emitter.printed(cell, "stdout", text)
+                            yield cell.show_output("stdout", text)
                         case Stderr(text) if self._caller.live:
-                            yield emitter.printed(cell, "stderr", text)
+                            yield cell.show_output("stderr", text)
                         case Ran():
                             ran = output
         except (GeneratorExit, asyncio.CancelledError):  # whoever asked for it is gone or called it off
@@ -532,7 +557,7 @@ class Run:
         self._citations.gone(ran.gone)
         self._citations.made(ran.files)
         end = await self._inliner.add(ran.end, ran.files)
-        finished, item = emitter.ran(cell, ran.status, ran.outputs, end, ran.told)
+        finished, item = cell.finish_run(ran.status, ran.outputs, end, ran.told)
         self._told[item.id] = ran.told
         if route.traits.sees and ran.images:
             self._images[item.id] = ran.images
@@ -556,20 +581,18 @@ class Run:
 
     # -- compact ----------------------------------------------------------------------------------------------------
 
-    def _too_long(self) -> bool:
+    def _is_too_long(self, usage: Usage | None) -> bool:
         wanted = [one.compact_threshold for one in self._request.context_management if one.compact_threshold]
-        usage = self._emitter.turn_usage
         return bool(wanted) and usage is not None and usage.total_tokens >= min(wanted)
 
     async def _compact(self, route: Route) -> list[Event]:
         summary, usage = await compaction.summarise(route, self._ask(route, "none", bare=True))
         emitter = self._emitter
-        emitter.usage = usage if emitter.usage is None else emitter.usage + usage
+        self._spend(usage)
         sealed = await self._rooms.sealer.seal(summary, self._caller.owner)
         item = Compaction(id=emitter.next_id("cmp"), encrypted_content=sealed)
         users = compaction.kept(self._context)
-        said = emitter.compacted(item)
-        self._from = len(emitter.full())
+        said = emitter.add(item)
         self._context = await unsealing.opened((*users, item), self._rooms.sealer, self._caller.owner)
         return said
 
@@ -580,7 +603,7 @@ class Run:
         request, records = self._request, self._rooms.records
         if not request.store and self._memory is None and request.conversation is None:
             return
-        output: tuple[OutputItem, ...] = self._emitter.full()
+        output = self._emitter.items
         container_id = None if self._container is None else self._container.id
         kept = snapshots.record(
             response, self._caller.owner, own=self._recalled.own, output=output, container_id=container_id

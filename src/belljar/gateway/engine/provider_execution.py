@@ -244,8 +244,8 @@ class ProviderExecution:
                 case deltas.Text():
                     pass
                 case deltas.HostedCode():
-                    await self._ran_in(delta.container_id)
-                    delta = structs.replace(delta, container_id="")
+                    container = await self._ran_in(delta.container_id)
+                    delta = structs.replace(delta, container_id=container.id)
                 case deltas.HostedEnd():
                     delta = await self._ended(delta)
                 case deltas.ContainerUsed(id):
@@ -273,7 +273,7 @@ class ProviderExecution:
 
     async def _ended(self, end: deltas.HostedEnd) -> deltas.HostedEnd:
         container = await self._ran_in(end.item.container_id)
-        item = structs.replace(end.item, container_id="")
+        item = structs.replace(end.item, container_id=container.id)
         if not end.files:
             self._pictures += _pictures(item)
             return deltas.HostedEnd(end.index, item)
