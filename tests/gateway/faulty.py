@@ -13,7 +13,7 @@ from belljar.gateway.engine import background
 from belljar.gateway.engine.cell_emitter import CellEmitter
 from belljar.gateway.engine.emitter import Emitter
 from belljar.gateway.interpreter import Interpreter
-from belljar.gateway.server import responses, socket
+from belljar.gateway.server.routes import responses, socket
 from belljar.gateway.store.sqlite import SqliteRecords
 from belljar.wire.events import TextDelta
 

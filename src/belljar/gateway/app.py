@@ -8,13 +8,11 @@ import logging
 import secrets
 import socket
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Literal, Self, cast
-
-import uvicorn
 
 from belljar.config import Settings, Upstream
 from belljar.errors import BadSettings, InvalidRequest
@@ -27,7 +25,6 @@ from belljar.gateway.engine.sealing import Sealer
 from belljar.gateway.engine.service import Engine
 from belljar.gateway.interpreter import Interpreter
 from belljar.gateway.sandbox_backend import find_ground
-from belljar.gateway.server import run
 from belljar.gateway.server.app import GatewayApp
 from belljar.gateway.server.audit import Audit
 from belljar.gateway.server.interfaces import Services
@@ -43,6 +40,7 @@ from belljar.gateway.upstream import loop_guard
 from belljar.gateway.upstream.discovery import by_key, on_local_ports
 from belljar.gateway.upstream.models import Models
 from belljar.gateway.upstream.transport import Transport
+from belljar.http_server import run
 from belljar.net import is_loopback, reachable, stopped_by_signals
 from belljar.vendors.deltas import Model
 
@@ -258,8 +256,15 @@ class Gateway:
     async def serve(self, door: socket.socket, announce: Callable[[Started], None]) -> None:
         """Answer at this socket until told to stop by SIGINT or SIGTERM, or until the jail turns out not to start."""
         settings = self._settings
-        server = _Server(
-            run.config(self.app, settings.host, settings.port, largest_body=settings.largest_body, drain=settings.drain)
+        server = run.Server(
+            run.config(
+                self.app,
+                self.app.wording,
+                settings.host,
+                settings.port,
+                largest_body=settings.largest_body,
+                drain=settings.drain,
+            )
         )
         with stopped_by_signals(server.stop):
             serving = asyncio.create_task(server.serve(sockets=[door]))
@@ -307,33 +312,6 @@ class Gateway:
             keys=self._good_keys,
             state_dir=str(settings.state_dir),
         )
-
-
-class _Server(uvicorn.Server):
-    """uvicorn's, which leaves signals to us, says when it listens, and knows how long it may still take."""
-
-    def __init__(self, config: uvicorn.Config) -> None:
-        super().__init__(config)
-        self.listening: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._stop_by: float | None = None
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        self.listening.set_result(None)
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
-
-    def stop(self) -> None:
-        """Take no more connections, let what runs finish as long as it may."""
-        if self._stop_by is None:
-            self._stop_by = time.monotonic() + (self.config.timeout_graceful_shutdown or 0)
-        self.should_exit = True
-
-    @property
-    def time_left(self) -> float:
-        return max(0.0, (self._stop_by or 0.0) - time.monotonic())
 
 
 async def _cancel(task: asyncio.Task[None]) -> None:

@@ -15,9 +15,10 @@ import uvicorn
 from tests.unit.server.fakes import EngineServices
 
 from belljar.gateway.server.app import GatewayApp
-from belljar.gateway.server.http import Receive, Scope, Send
 from belljar.gateway.server.options import Options
-from belljar.gateway.server.run import config
+from belljar.gateway.server.wording import Wording
+from belljar.http_server.asgi import Receive, Scope, Send
+from belljar.http_server.run import config
 
 PATIENCE = 20.0
 FORM = {"content-type": "multipart/form-data; boundary=XyZ"}
@@ -39,7 +40,7 @@ class Host:
         self.loop: asyncio.AbstractEventLoop | None = None
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
-        self.server = uvicorn.Server(config(self, "127.0.0.1", self.port, largest_body=1 << 20, drain=1))
+        self.server = uvicorn.Server(config(self, Wording(), "127.0.0.1", self.port, largest_body=1 << 20, drain=1))
         self._thread = threading.Thread(target=self.server.run, kwargs={"sockets": [self._listener]})
         self._ready = threading.Event()
 

@@ -15,9 +15,9 @@ from tests.unit.server.conftest import PATIENCE, Wire
 from tests.unit.server.fakes import EngineServices, saying
 
 from belljar.gateway.server.app import GatewayApp
-from belljar.gateway.server.http import Message
 from belljar.gateway.server.log import Answered
-from belljar.gateway.server.run import config
+from belljar.http_server.asgi import Message
+from belljar.http_server.run import config
 from belljar.wire.requests import CreateResponse
 
 OK = msgspec.json.encode({"model": "m", "input": "hi"})
@@ -74,7 +74,7 @@ def test_a_failure_is_told_to_the_server(stage: str) -> None:
 @contextmanager
 def served(app: GatewayApp, drain: float = 1.0) -> Iterator[tuple[uvicorn.Server, int]]:
     """A server of the app's own; at the end it is stopped and gone."""
-    settings = config(app, "127.0.0.1", 0, drain=drain)
+    settings = config(app, app.wording, "127.0.0.1", 0, drain=drain)
     listener = settings.bind_socket()
     listener.listen()
     server = uvicorn.Server(settings)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.unit.server.conftest import Gateway, Opened, Wire
 
 from belljar.errors import InvalidRequest
-from belljar.gateway.server.body_reader import LARGE, CutOff, Rest, Stalled
+from belljar.http_server.body_reader import LARGE, CutOff, Rest, Stalled
 
 CONTENT = bytes(range(251)) * ((2 * LARGE) // 251)
 

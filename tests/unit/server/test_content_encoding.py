@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.unit.server.conftest import FORM, Gateway, Opened, form
 
 from belljar.errors import InvalidRequest
-from belljar.gateway.server import content_encoding
+from belljar.http_server import content_encoding
 
 OK = b'{"model": "m", "input": "hi"}'
 GZIP = {"content-encoding": "gzip", "content-type": "application/json"}

@@ -10,8 +10,8 @@ from tests.unit.server.conftest import Gateway, Opened
 from tests.unit.server.fakes import Play
 
 from belljar.errors import ContextTooLong, NoneFree, OverQuota, RateLimited, Unreachable
-from belljar.gateway.server import content_encoding
 from belljar.gateway.server.options import Quota
+from belljar.http_server import content_encoding
 
 OK = {"model": "m", "input": "hi"}
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from belljar.errors import InvalidRequest
-from belljar.gateway.server.query import Query
+from belljar.gateway.server.request import Query
 from belljar.gateway.store.base import Page
 
 

@@ -7,7 +7,7 @@ import socket
 import pytest
 from tests.unit.server.conftest import Gateway, Opened, Wire
 
-from belljar.gateway.server import run
+from belljar.http_server import uvicorn_protocol
 
 BODY = b'{"model":"m","input":"hi"}'
 POST = b"POST /v1/responses HTTP/1.1\r\nhost: localhost\r\ncontent-length: %d\r\n\r\n" % len(BODY)
@@ -61,7 +61,7 @@ def test_a_large_head_is_fine(gateway: Gateway) -> None:
 
 
 def test_half_a_head_is_waited_for_and_then_refused(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run, "_HEAD_PATIENCE", 0.05)
+    monkeypatch.setattr(uvicorn_protocol, "_HEAD_PATIENCE", 0.05)
     with gateway.wire() as wire:
         wire.send(b"GET /healthz HTTP/1.1\r\nhost: loc")
         answer = wire.answer()
@@ -71,13 +71,13 @@ def test_half_a_head_is_waited_for_and_then_refused(gateway: Gateway, monkeypatc
 
 
 def test_a_silent_connection_is_not_kept(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run, "_HEAD_PATIENCE", 0.05)
+    monkeypatch.setattr(uvicorn_protocol, "_HEAD_PATIENCE", 0.05)
     with gateway.wire() as wire:
         assert wire.answer().status == 408
 
 
 def test_patience_for_heads_is_not_patience_for_answers(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run, "_HEAD_PATIENCE", 0.05)
+    monkeypatch.setattr(uvicorn_protocol, "_HEAD_PATIENCE", 0.05)
     with gateway.wire() as wire:
         wire.send(POST)
         with gateway.wire() as other:

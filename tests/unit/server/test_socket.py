@@ -18,8 +18,8 @@ from websockets.sync.connection import Connection
 
 from belljar.errors import InvalidRequest
 from belljar.gateway.engine.caller import Caller
-from belljar.gateway.server import socket as module
 from belljar.gateway.server.options import Quota
+from belljar.gateway.server.routes import socket as module
 from belljar.gateway.store.base import ResponseRecord
 from belljar.wire.requests import CreateResponse
 

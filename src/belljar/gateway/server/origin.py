@@ -12,7 +12,7 @@ from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from belljar.errors import Forbidden
-from belljar.gateway.server.http import Headers
+from belljar.http_server.asgi import Headers
 
 _METHODS = b"GET, POST, DELETE, OPTIONS"
 _EXPOSED = b"x-request-id, openai-processing-ms, content-disposition, retry-after"

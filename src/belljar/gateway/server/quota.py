@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from belljar.errors import OverQuota
-from belljar.gateway.server.http import Refusal
 from belljar.gateway.server.options import Quota
 from belljar.gateway.store.base import Records
+from belljar.http_server.request import Refusal
 from belljar.wire.faults import Fault
 
 _MINUTE = 60.0

@@ -6,12 +6,12 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 
 from belljar.errors import InvalidRequest, TooLarge
-from belljar.gateway.server import filenames
-from belljar.gateway.server.body_reader import CutOff, Rest, Stalled
-from belljar.gateway.server.http import Gone, Refusal, Request
-from belljar.gateway.server.multipart import Begun, Ended, FormReader, Piece
 from belljar.gateway.server.quota import Quotas
 from belljar.gateway.store.base import Blob, Blobs, BlobWriter
+from belljar.http_server import filenames
+from belljar.http_server.body_reader import CutOff, Rest, Stalled
+from belljar.http_server.multipart import Begun, Ended, FormReader, Piece
+from belljar.http_server.request import Gone, Refusal, Request
 from belljar.wire import error_messages
 
 _LARGEST_FIELD = 1 << 16

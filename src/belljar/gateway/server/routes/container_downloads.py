@@ -5,8 +5,7 @@ from __future__ import annotations
 import io
 import time
 import zipfile
-from collections.abc import AsyncIterator, Iterable, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from typing import Any, cast
 
 from msgspec import Struct
@@ -14,12 +13,12 @@ from msgspec import Struct
 from belljar import autorun
 from belljar.errors import NotFound
 from belljar.gateway.containers.names import is_figure
-from belljar.gateway.server import filenames
-from belljar.gateway.server.cancel_on_disconnect import CancelOnDisconnect
-from belljar.gateway.server.http import Request
 from belljar.gateway.server.interfaces import Services
-from belljar.gateway.server.routing import Route
+from belljar.gateway.server.request import Request
 from belljar.gateway.store.base import ContainerFileRecord
+from belljar.http_server import filenames
+from belljar.http_server.reply import NOSNIFF, Answer, Reply, Stream
+from belljar.http_server.routing import Route
 from belljar.visible import visible
 from belljar.wire.codec import encode
 
@@ -46,31 +45,25 @@ class Produced:
             Route("GET", "/belljar/containers/{id}/zip", self.zipped),
         ]
 
-    async def index(self, request: Request) -> None:
+    async def index(self, request: Request) -> Answer:
         files = await self.of(request.params["id"], request.caller.owner)
-        await request.reply(200, encode({"data": [_shown(one) for one in files]}))
+        return Reply(200, encode({"data": [_shown(one) for one in files]}))
 
-    async def zipped(self, request: Request) -> None:
+    async def zipped(self, request: Request) -> Answer:
         """`?file_id=…` for each that is wanted, or all, but for what would run by itself where it is unpacked."""
         files = await self.of(request.params["id"], request.caller.owner)
         if wanted := request.query.all("file_id"):
             files = chosen(files, wanted)
         files = [one for one in files if autorun.refusal(one.name) is None]
         headers = ((b"content-type", b"application/zip"), (b"content-disposition", filenames.attachment("files.zip")))
-        await request.open(200, (*headers, (b"x-content-type-options", b"nosniff")))
-        if request.method != "HEAD":
-            async with aclosing(cast(Any, self._zip(files))) as pieces:
-                with CancelOnDisconnect(request.gone):
-                    async for piece in pieces:
-                        await request.write(piece)
-        await request.close()
+        return Stream(pieces=self._zip(files), headers=(*headers, NOSNIFF))
 
     async def of(self, container_id: str, owner: str) -> list[Named]:
         """All files of a container, oldest first."""
         container = await self._containers.get(container_id, owner)
         return named(await self._records.all_container_files(container.id))
 
-    async def _zip(self, files: Iterable[Named]) -> AsyncIterator[bytes]:
+    async def _zip(self, files: Iterable[Named]) -> AsyncGenerator[bytes, None]:
         """Piece by piece and not packed: what is large in there is packed already, or wanted fast."""
         out = _Pipe()
         with zipfile.ZipFile(cast(Any, out), "w") as archive:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from belljar.errors import InvalidRequest
-from belljar.gateway.server import filenames
+from belljar.http_server import filenames
 
 NAMES = (
     st.text(st.characters(exclude_categories=("Cc", "Cs"), exclude_characters="/\\"), min_size=1, max_size=60)

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Self
 
-from belljar.gateway.server.http import Gone
+from belljar.http_server.request import Gone
 
 _SOON = 0.05
 """Seconds before anybody watches: most work is done by then, and a task costs more than the rest of a request."""

@@ -1,35 +1,19 @@
-"""One HTTP request and its answer, over raw ASGI messages."""
+"""One HTTP request as it was asked: its head, and its body as it comes, unpacked, in time and no larger than wanted."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, MutableMapping, Sequence
-from typing import Any, TypeAlias
 
-from belljar.errors import InvalidRequest, TooLarge
-from belljar.gateway.engine.caller import Caller
-from belljar.gateway.server import content_encoding
-from belljar.gateway.server.body_reader import CONNECTION, LARGE, Rest
-from belljar.gateway.server.query import Query
-from belljar.wire import ids, reading
-from belljar.wire.faults import Fault, body
-from belljar.wire.items import Json
+from belljar.errors import TooLarge
+from belljar.http_server import content_encoding
+from belljar.http_server.asgi import Headers, Message, Receive, Scope
+from belljar.http_server.body_reader import CONNECTION, LARGE, Rest
+from belljar.http_server.query import Query
+from belljar.wire import ids
+from belljar.wire.faults import Fault
 
-Scope: TypeAlias = MutableMapping[str, Any]
-Message: TypeAlias = MutableMapping[str, Any]
-Receive: TypeAlias = Callable[[], Awaitable[Message]]
-Send: TypeAlias = Callable[[Message], Awaitable[None]]
-Headers: TypeAlias = Sequence[tuple[bytes, bytes]]
-
-JSON = b"application/json"
 _PLAIN = "identity"
-EVENTS = b"text/event-stream; charset=utf-8"
-_VERSION = (b"openai-version", b"2020-10-01")
-_SKIPPED = 1 << 16
-"""Bytes of an unread body that the server may skip to reach the next request; above, the connection is closed."""
-_LINGER = 2.0
-"""Seconds that we go on reading after refusing a body, so that the client gets to read why."""
 
 
 class Gone(Exception):
@@ -46,7 +30,7 @@ class Refusal(Exception):
 
 
 class Request:
-    """What was asked, and the means to answer it once."""
+    """What was asked. Handlers return their answer; see `sender`."""
 
     __slots__ = (
         "_began",
@@ -54,10 +38,8 @@ class Request:
         "_query",
         "_read",
         "_receive",
-        "_send",
         "_unpacker",
         "always",
-        "caller",
         "finished",
         "headers",
         "id",
@@ -66,13 +48,11 @@ class Request:
         "params",
         "path",
         "scope",
-        "status",
     )
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send, *, patience: float) -> None:
+    def __init__(self, scope: Scope, receive: Receive, *, patience: float) -> None:
         self._began = time.perf_counter()
         self._receive = receive
-        self._send = send
         self._patience = patience
         self._query: Query | None = None
         self._read = 0
@@ -83,17 +63,12 @@ class Request:
         self.headers: dict[bytes, bytes] = dict(scope["headers"])
         self.id = ids.new_request()
         self.params: dict[str, str] = {}
-        self.caller = Caller("", self.id)
         self.always: Headers = ()
         """Headers of any answer to this request."""
         self.finished = False
         """The whole body was read."""
         self.last = False
         """The connection ends with the answer."""
-        self.status = 0
-        """What was answered; 0 before."""
-
-    # -- asked --------------------------------------------------------------------------------------------------------
 
     @property
     def seconds(self) -> float:
@@ -180,74 +155,19 @@ class Request:
             raise _too_large(limit)
         return data
 
-    async def json(self, limit: int) -> dict[str, Json]:
-        """The body as a JSON object."""
-        kind = self.content_type
-        if kind and kind != JSON and not kind.endswith(b"+json"):
-            raise InvalidRequest(
-                f"Unsupported content type: '{kind.decode('latin-1')}'. Send the body as 'application/json'."
-            )
-        return reading.read_json(await self.body(limit))
-
     async def gone(self) -> None:
         """Returns when the client has gone away."""
         while (await self._receive())["type"] != "http.disconnect":
             pass
 
-    # -- answered -----------------------------------------------------------------------------------------------------
-
-    async def reply(self, status: int, data: bytes, *, type: bytes = JSON, headers: Headers = ()) -> None:
-        """Answer, whole."""
-        await self.open(status, ((b"content-type", type), (b"content-length", b"%d" % len(data)), *headers))
-        await self._send({"type": "http.response.body", "body": data})
-
-    async def refuse(self, fault: Fault, headers: Headers = ()) -> None:
-        """Answer with an error. A large body that is still to come is not waited for, but the client is heard out."""
-        data = body(fault)
-        headers = (
-            (b"content-type", JSON),
-            (b"content-length", b"%d" % len(data)),
-            *fault.headers(),
-            *headers,
-        )
-        unread = 0 if self.finished else self.length
-        if unread is None and b"transfer-encoding" not in self.headers:
-            unread = 0
-        if unread is not None and unread <= _SKIPPED:
-            await self.open(fault.status, headers)
-            await self._send({"type": "http.response.body", "body": data})
-            return
-        self.last = True
-        await self.open(fault.status, headers)
-        await self.write(data)
+    async def skip(self, seconds: float) -> None:
+        """Read on for so long, without looking: a client that still sends reads no answer."""
         try:
-            async with asyncio.timeout(_LINGER):
+            async with asyncio.timeout(seconds):
                 while await self._bytes():
                     pass
         except (TimeoutError, Gone, Refusal):
             pass
-        await self.close()
-
-    async def open(self, status: int, headers: Headers) -> None:
-        """Begin an answer that is written piece by piece."""
-        self.status = status
-        told = [
-            *headers,
-            (b"x-request-id", self.id.encode()),
-            (b"openai-processing-ms", b"%d" % (self.seconds * 1000)),
-            _VERSION,
-            *self.always,
-        ]
-        if self.last:
-            told.append((b"connection", b"close"))
-        await self._send({"type": "http.response.start", "status": status, "headers": told})
-
-    def write(self, data: bytes) -> Awaitable[None]:
-        """To be awaited; not a coroutine of its own, since a stream writes thousands of times."""
-        return self._send({"type": "http.response.body", "body": data, "more_body": True})
-
-    async def close(self) -> None:
-        await self._send({"type": "http.response.body", "body": b""})
 
     async def _receive_in_time(self) -> Message:
         """By hand what `asyncio.timeout` does: it would cost a small request a tenth of its time."""
@@ -278,14 +198,3 @@ class Request:
 
 def _too_large(limit: int) -> TooLarge:
     return TooLarge(f"The request's body is larger than {limit} bytes, the most that is accepted. Send less at once.")
-
-
-def stopping() -> Fault:
-    """The server ends before the request does."""
-    return Fault(
-        status=503,
-        type="server_error",
-        code="shutting_down",
-        message="The gateway is shutting down. Send the request again in a moment.",
-        retry_after=1.0,
-    )

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from belljar.errors import InvalidRequest
-from belljar.gateway.server import downloads, objects, uploads
-from belljar.gateway.server.http import Request
+from belljar.gateway.server import objects, uploads
 from belljar.gateway.server.interfaces import Services
-from belljar.gateway.server.multipart import MULTIPART
 from belljar.gateway.server.options import Options
 from belljar.gateway.server.quota import Quotas
-from belljar.gateway.server.routing import Route
+from belljar.gateway.server.request import Request
 from belljar.gateway.store.base import Blob, ContainerFileRecord, ContainerRecord, FileRecord
+from belljar.http_server import downloads
+from belljar.http_server.multipart import MULTIPART
+from belljar.http_server.reply import Answer, Reply
+from belljar.http_server.routing import Route
 from belljar.wire import error_messages, reading
 from belljar.wire.codec import encode
 from belljar.wire.containers import Container
@@ -50,7 +52,7 @@ class ContainerRoutes:
             Route("GET", f"{files}/{{file_id}}/content", self.content),
         ]
 
-    async def create(self, request: Request) -> None:
+    async def create(self, request: Request) -> Answer:
         asked = reading.read_container(await request.json(self._options.largest_body))
         owner = request.caller.owner
         files = [await self._file(id, owner, f"file_ids[{at}]") for at, id in enumerate(asked.file_ids)]
@@ -63,22 +65,22 @@ class ContainerRoutes:
         )
         if files:
             await self._containers.place(record, files)
-        await self._reply(request, record)
+        return self._reply(record)
 
-    async def index(self, request: Request) -> None:
+    async def index(self, request: Request) -> Answer:
         page = request.query.page()
         rows = await self._containers.list(request.caller.owner, page, request.query.get("name"))
-        await request.reply(200, objects.page(rows, page.limit, self._shown))
+        return Reply(200, objects.page(rows, page.limit, self._shown))
 
-    async def get(self, request: Request) -> None:
-        await self._reply(request, await self._find(request))
+    async def get(self, request: Request) -> Answer:
+        return self._reply(await self._find(request))
 
-    async def delete(self, request: Request) -> None:
+    async def delete(self, request: Request) -> Answer:
         id = request.params["id"]
         await self._containers.delete(id, request.caller.owner)
-        await request.reply(200, objects.deleted(id, "container.deleted"))
+        return Reply(200, objects.deleted(id, "container.deleted"))
 
-    async def add_file(self, request: Request) -> None:
+    async def add_file(self, request: Request) -> Answer:
         container = await self._find(request)
         extract = request.query.flag("extract")
         if request.content_type == MULTIPART:
@@ -89,25 +91,24 @@ class ContainerRoutes:
             body = await request.json(self._options.largest_body)
             made = await self._place(container, _file_id(body), request.caller.owner, extract=extract)
         if isinstance(made, list):
-            await request.reply(200, objects.page(made, len(made), objects.container_file))
-        else:
-            await request.reply(200, encode(objects.container_file(made)))
+            return Reply(200, objects.page(made, len(made), objects.container_file))
+        return Reply(200, encode(objects.container_file(made)))
 
-    async def list_files(self, request: Request) -> None:
+    async def list_files(self, request: Request) -> Answer:
         page = request.query.page()
         rows = await self._containers.list_files(await self._find(request), page)
-        await request.reply(200, objects.page(rows, page.limit, objects.container_file))
+        return Reply(200, objects.page(rows, page.limit, objects.container_file))
 
-    async def get_file(self, request: Request) -> None:
+    async def get_file(self, request: Request) -> Answer:
         file = await self._containers.get_file(await self._find(request), request.params["file_id"])
-        await request.reply(200, encode(objects.container_file(file)))
+        return Reply(200, encode(objects.container_file(file)))
 
-    async def delete_file(self, request: Request) -> None:
+    async def delete_file(self, request: Request) -> Answer:
         id = request.params["file_id"]
         await self._containers.delete_file(await self._find(request), id)
-        await request.reply(200, objects.deleted(id, "container.file.deleted"))
+        return Reply(200, objects.deleted(id, "container.file.deleted"))
 
-    async def content(self, request: Request) -> None:
+    async def content(self, request: Request) -> Answer:
         container = await self._find(request)
         file = await self._containers.get_file(container, request.params["file_id"])
         download = downloads.Download(
@@ -117,15 +118,15 @@ class ContainerRoutes:
             blob=file.blob,
             chunks=self._containers.stream_file(container, file),
         )
-        await downloads.deliver(request, download)
+        return downloads.deliver(request, download)
 
     # -- steps --------------------------------------------------------------------------------------------------------
 
     async def _find(self, request: Request) -> ContainerRecord:
         return await self._containers.get(request.params["id"], request.caller.owner)
 
-    async def _reply(self, request: Request, record: ContainerRecord) -> None:
-        await request.reply(200, encode(self._shown(record)))
+    def _reply(self, record: ContainerRecord) -> Answer:
+        return Reply(200, encode(self._shown(record)))
 
     def _shown(self, record: ContainerRecord) -> Container:
         return objects.container(record, self._containers.status(record))

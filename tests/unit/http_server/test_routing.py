@@ -6,11 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from belljar.gateway.server.http import Request
-from belljar.gateway.server.routing import Found, Missed, Route, Router
+from belljar.http_server.reply import Answer, Reply
+from belljar.http_server.request import Request
+from belljar.http_server.routing import Found, Missed, Route, Router
 
 
-async def nothing(request: Request) -> None: ...
+async def nothing(request: Request) -> Answer:
+    return Reply(204)
 
 
 ROUTES = [

@@ -1,4 +1,4 @@
-"""How uvicorn serves the gateway: its knobs, and answers in our shape to what is not even HTTP."""
+"""uvicorn's connections with what they lack: bounds on a head, answers in our shape to what is not even HTTP."""
 
 from __future__ import annotations
 
@@ -6,32 +6,31 @@ import asyncio
 import os
 import socket
 import sys
-from typing import Any
+from typing import ClassVar
 
 import httptools
-import uvicorn
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
-from belljar.gateway.server import handshake
-from belljar.gateway.server.body_reader import CONNECTION, LARGE
-from belljar.gateway.server.http import Headers, Message
-from belljar.gateway.server.socket import STOPPING
+from belljar.http_server import handshake
+from belljar.http_server.asgi import STOPPING, Headers, Message
+from belljar.http_server.body_reader import CONNECTION, LARGE
+from belljar.http_server.sender import Wording
 from belljar.wire import ids
-from belljar.wire.faults import Fault, body
+from belljar.wire.faults import Fault
 
 _LARGEST_HEAD = 64 << 10
 """Bytes of an address and its headers together."""
 _LARGE_DIGITS = len(str(LARGE))
 _HEAD_PATIENCE = 30.0
 """Seconds that a client may take to send them."""
-_KEEP_ALIVE = 75
-"""Longer than the idle time of common load balancers: they, not we, must be the first to close."""
 
 
 class Protocol(HttpToolsProtocol):
     """uvicorn's, with a bound on the size and time of a request's head, which it has not, and JSON for its refusals."""
 
+    wording: ClassVar[Wording]
+    """How the application words errors."""
     _head = 0
     _late: asyncio.TimerHandle | None = None
     _data = b""
@@ -144,7 +143,7 @@ class Protocol(HttpToolsProtocol):
             cycle.keep_alive = False  # What came before this is still being answered.
             return
         if cycle is None or cycle.response_complete or not cycle.response_started:
-            data = body(fault)
+            data = self.wording.body(fault)
             told = [
                 *self.server_state.default_headers,
                 *headers,
@@ -175,27 +174,3 @@ class SocketProtocol(WebSocketsSansIOProtocol):
 
 def _bad(status: int, message: str) -> Fault:
     return Fault(status=status, type="invalid_request_error", message=message)
-
-
-def config(
-    app: Any, host: str, port: int, *, largest_body: int = 32 << 20, drain: float = 10.0, **further: Any
-) -> uvicorn.Config:
-    """A server of one process. `drain` is how many seconds running requests have when it is told to stop."""
-    return uvicorn.Config(
-        app,
-        host=host,
-        port=port,
-        http=Protocol,
-        loop="uvloop",
-        ws=SocketProtocol,
-        ws_max_size=largest_body,
-        ws_per_message_deflate=False,
-        lifespan="on",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
-        timeout_keep_alive=_KEEP_ALIVE,
-        timeout_graceful_shutdown=max(1, round(drain)),
-        **further,
-    )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from belljar.gateway.server.http import JSON, Request
 from belljar.gateway.server.interfaces import Health
 from belljar.gateway.server.metrics import Metrics
-from belljar.gateway.server.routing import Route
+from belljar.gateway.server.request import Request
+from belljar.http_server.reply import Answer, Reply
+from belljar.http_server.routing import Route
 from belljar.wire.codec import encode
 
 _TEXT = b"text/plain; version=0.0.4; charset=utf-8"
@@ -23,13 +24,13 @@ class HealthRoutes:
             Route("GET", "/metrics", self.metrics, open=True),
         ]
 
-    async def alive(self, request: Request) -> None:
-        await request.reply(200, b'{"status":"ok"}')
+    async def alive(self, request: Request) -> Answer:
+        return Reply(200, b'{"status":"ok"}')
 
-    async def ready(self, request: Request) -> None:
+    async def ready(self, request: Request) -> Answer:
         problems = list(await self._health.problems())
         status = {"status": "not ready", "problems": problems} if problems else {"status": "ready"}
-        await request.reply(503 if problems else 200, encode(status), type=JSON)
+        return Reply(503 if problems else 200, encode(status))
 
-    async def metrics(self, request: Request) -> None:
-        await request.reply(200, self._metrics.text(), type=_TEXT)
+    async def metrics(self, request: Request) -> Answer:
+        return Reply(200, self._metrics.text(), type=_TEXT)

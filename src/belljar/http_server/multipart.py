@@ -10,7 +10,7 @@ from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, MultipartState
 
 from belljar.errors import InvalidRequest
-from belljar.gateway.server import filenames
+from belljar.http_server import filenames
 
 MULTIPART = b"multipart/form-data"
 _TYPE = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+/[!#$%&'*+.^_`|~0-9A-Za-z-]+")

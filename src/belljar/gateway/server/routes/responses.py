@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterator
-from contextlib import aclosing
+from contextlib import AbstractContextManager, aclosing
 
 from belljar.gateway.server import objects
-from belljar.gateway.server.cancel_on_disconnect import CancelOnDisconnect
-from belljar.gateway.server.http import Request
 from belljar.gateway.server.interfaces import Engine
 from belljar.gateway.server.options import Options
 from belljar.gateway.server.quota import Quotas
-from belljar.gateway.server.routing import Route
-from belljar.gateway.server.streaming import pour
+from belljar.gateway.server.request import Request
+from belljar.http_server.cancel_on_disconnect import CancelOnDisconnect
+from belljar.http_server.event_stream import event_stream, frame_batches
+from belljar.http_server.reply import Answer, Reply
+from belljar.http_server.routing import Route
 from belljar.wire import reading
 from belljar.wire.codec import encode, frames, sse
 from belljar.wire.events import TERMINAL, ErrorDetail, ErrorEvent, Event
@@ -41,56 +42,54 @@ class ResponseRoutes:
             Route("GET", f"{one}/input_items", self.input_items),
         ]
 
-    async def create(self, request: Request) -> None:
+    async def create(self, request: Request) -> Answer:
         asked = reading.read_response(await request.json(self._options.largest_body))
         if asked.background:
-            await self._begin(request, asked)
-            return
-        with self._quotas.response(request.caller.owner):
-            if asked.stream:
-                await self._stream(request, self._engine.run(asked, request.caller))
-            else:
-                response = await finished(request, self._engine.run(asked, request.caller))
-                await request.reply(200, encode(response))
+            return await self._begin(request, asked)
+        place, run = self._quotas.response(request.caller.owner), self._engine.run(asked, request.caller)
+        if asked.stream:
+            return self._stream(run, place)
+        with place:
+            response = await finished(request, run)
+        return Reply(200, encode(response))
 
-    async def get(self, request: Request) -> None:
+    async def get(self, request: Request) -> Answer:
         id, query = request.params["id"], request.query
         include = query.include()
         after = query.whole("starting_after", -1, least=0, most=_LATEST)
         if query.flag("stream") and request.method == "GET":
-            await self._follow(request, id, after)
-        else:
-            await request.reply(200, await self._engine.retrieve(id, request.caller, include))
+            return self._follow(request, id, after)
+        return Reply(200, await self._engine.retrieve(id, request.caller, include))
 
-    async def delete(self, request: Request) -> None:
+    async def delete(self, request: Request) -> Answer:
         id = request.params["id"]
         await self._engine.delete(id, request.caller)
-        await request.reply(200, objects.deleted(id, "response"))
+        return Reply(200, objects.deleted(id, "response"))
 
-    async def cancel(self, request: Request) -> None:
-        await request.reply(200, await self._engine.cancel(request.params["id"], request.caller))
+    async def cancel(self, request: Request) -> Answer:
+        return Reply(200, await self._engine.cancel(request.params["id"], request.caller))
 
-    async def input_items(self, request: Request) -> None:
+    async def input_items(self, request: Request) -> Answer:
         query = request.query
         items, more = await self._engine.input_items(
             request.params["id"], request.caller, query.page(), query.include()
         )
-        await request.reply(200, objects.page_of_items([objects.item(item) for item in items], more))
+        return Reply(200, objects.page_of_items([objects.item(item) for item in items], more))
 
-    async def count(self, request: Request) -> None:
+    async def count(self, request: Request) -> Answer:
         asked = reading.read_input_tokens(await request.json(self._options.largest_body))
         tokens = await self._engine.count(asked, request.caller)
-        await request.reply(200, encode({"object": "response.input_tokens", "input_tokens": tokens}))
+        return Reply(200, encode({"object": "response.input_tokens", "input_tokens": tokens}))
 
-    async def compact(self, request: Request) -> None:
+    async def compact(self, request: Request) -> Answer:
         asked = reading.read_compact(await request.json(self._options.largest_body))
         with self._quotas.response(request.caller.owner), CancelOnDisconnect(request.gone):
             compacted = await self._engine.compact(asked, request.caller)
-        await request.reply(200, compacted)
+        return Reply(200, compacted)
 
     # -- streams ------------------------------------------------------------------------------------------------------
 
-    async def _stream(self, request: Request, run: AsyncGenerator[list[Event], None]) -> None:
+    def _stream(self, run: AsyncGenerator[list[Event], None], place: AbstractContextManager[None]) -> Answer:
         number = -1
 
         def frame(batch: list[Event]) -> Iterator[bytes]:
@@ -101,17 +100,16 @@ class ResponseRoutes:
         def trouble(fault: Fault) -> bytes:
             return sse(_error(fault, number + 1))
 
-        await pour(request, run, frame, trouble, ping=self._options.ping)
+        return event_stream(frame_batches(run, frame, place), trouble, ping=self._options.ping)
 
-    async def _begin(self, request: Request, asked: CreateResponse) -> None:
+    async def _begin(self, request: Request, asked: CreateResponse) -> Answer:
         with self._quotas.response(request.caller.owner):
             response = await self._engine.begin(asked, request.caller)
         if asked.stream:
-            await self._follow(request, response.id, -1)
-        else:
-            await request.reply(200, encode(response))
+            return self._follow(request, response.id, -1)
+        return Reply(200, encode(response))
 
-    async def _follow(self, request: Request, id: str, after: int) -> None:
+    def _follow(self, request: Request, id: str, after: int) -> Answer:
         number = after
 
         def frame(batch: list[bytes]) -> Iterator[bytes]:
@@ -124,7 +122,7 @@ class ResponseRoutes:
             return sse(_error(fault, number + 1))
 
         batches = self._engine.follow(id, request.caller, after)
-        await pour(request, batches, frame, trouble, ping=self._options.ping)
+        return event_stream(frame_batches(batches, frame), trouble, ping=self._options.ping)
 
 
 async def finished(request: Request, run: AsyncGenerator[list[Event], None]) -> Response:

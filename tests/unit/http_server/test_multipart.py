@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from belljar.errors import InvalidRequest
-from belljar.gateway.server.multipart import Begun, Ended, Event, FormReader, Piece
+from belljar.http_server.multipart import Begun, Ended, Event, FormReader, Piece
 
 BOUNDARY = b"XyZ"
 TYPE = b"multipart/form-data; boundary=XyZ"

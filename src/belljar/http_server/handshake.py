@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from websockets.http11 import Request
 from websockets.server import ServerProtocol
 
-from belljar.gateway.server.http import Headers
+from belljar.http_server.asgi import Headers
 from belljar.wire.faults import Fault
 
 VERSION: Headers = ((b"sec-websocket-version", b"13"),)

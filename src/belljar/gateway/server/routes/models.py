@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from belljar.gateway.server import objects
-from belljar.gateway.server.http import Refusal, Request
 from belljar.gateway.server.interfaces import ModelInfo, Models
-from belljar.gateway.server.routing import Route
+from belljar.gateway.server.request import Request
+from belljar.http_server.reply import Answer, Reply
+from belljar.http_server.request import Refusal
+from belljar.http_server.routing import Route
 from belljar.wire.codec import encode
 from belljar.wire.faults import Fault
 
@@ -22,15 +24,15 @@ class ModelRoutes:
             Route("GET", "/v1/models/{id+}", self.get),
         ]
 
-    async def index(self, request: Request) -> None:
+    async def index(self, request: Request) -> Answer:
         data = [objects.model(info) for info in await self._current(request)]
-        await request.reply(200, encode({"object": "list", "data": data}))
+        return Reply(200, encode({"object": "list", "data": data}))
 
-    async def get(self, request: Request) -> None:
+    async def get(self, request: Request) -> Answer:
         id = request.params["id"]
         for info in await self._current(request):
             if id in (info.id, f"{info.owned_by}/{info.id}"):
-                return await request.reply(200, encode(objects.model(info)))
+                return Reply(200, encode(objects.model(info)))
         raise Refusal(
             Fault(
                 status=404,

@@ -9,9 +9,10 @@ from typing import cast
 
 from msgspec import Struct
 
-from belljar.gateway.server import filenames
-from belljar.gateway.server.cancel_on_disconnect import CancelOnDisconnect
-from belljar.gateway.server.http import Headers, Refusal, Request
+from belljar.http_server import filenames
+from belljar.http_server.asgi import Headers
+from belljar.http_server.reply import NOSNIFF, Answer, Reply, Stream
+from belljar.http_server.request import Refusal, Request
 from belljar.wire.faults import Fault
 
 _RANGE = re.compile(rb"bytes=(?:(\d{1,18})-(\d{0,18})|-(\d{1,18}))")
@@ -28,8 +29,8 @@ class Download(Struct, frozen=True, kw_only=True):
     chunks: AsyncIterator[bytes]
 
 
-async def deliver(request: Request, download: Download) -> None:
-    """Answer with the content."""
+def deliver(request: Request, download: Download) -> Answer:
+    """The content, whole or in part; or that the client has it."""
     tag = b'"%b"' % download.blob.encode()
     headers: Headers = (
         (b"content-type", download.type.encode("latin-1")),
@@ -37,17 +38,17 @@ async def deliver(request: Request, download: Download) -> None:
         (b"accept-ranges", b"bytes"),
         (b"etag", tag),
         (b"cache-control", b"private, no-cache"),
-        (b"x-content-type-options", b"nosniff"),
+        NOSNIFF,
         (b"content-security-policy", b"sandbox"),
     )
     if request.headers.get(b"if-none-match") == tag:
-        await request.open(304, headers)
-        await request.close()
-        return
+        return Reply(304, headers=headers)
     start, stop = _range(request, download.size, tag)
     if stop - start < download.size:
         headers = (*headers, (b"content-range", b"bytes %d-%d/%d" % (start, stop - 1, download.size)))
-    await _send(request, download, headers, start, stop)
+    status = 206 if stop - start < download.size else 200
+    headers = (*headers, (b"content-length", b"%d" % (stop - start)))
+    return Stream(pieces=_part(download, start, stop), headers=headers, status=status)
 
 
 def _range(request: Request, size: int, tag: bytes) -> tuple[int, int]:
@@ -69,24 +70,16 @@ def _range(request: Request, size: int, tag: bytes) -> tuple[int, int]:
     return start, stop
 
 
-async def _send(request: Request, download: Download, headers: Headers, start: int, stop: int) -> None:
-    status = 206 if stop - start < download.size else 200
-    headers = (*headers, (b"content-length", b"%d" % (stop - start)))
-    if request.method == "HEAD" or start == stop:
-        await request.open(status, headers)
-        await request.close()
-        return
+async def _part(download: Download, start: int, stop: int) -> AsyncGenerator[bytes, None]:
     # Every implementation is an asynchronous generator, and must be closed when the client stops reading.
     chunks = cast(AsyncGenerator[bytes, None], download.chunks)
     at = 0
     async with aclosing(chunks):
-        with CancelOnDisconnect(request.gone):
-            async for chunk in chunks:
-                if not request.status:
-                    await request.open(status, headers)
-                if wanted := chunk[max(0, start - at) : max(0, stop - at)]:
-                    await request.write(wanted)
-                at += len(chunk)
-                if at >= stop:
-                    break
-            await request.close()
+        if start == stop:
+            return
+        async for chunk in chunks:
+            if wanted := chunk[max(0, start - at) : max(0, stop - at)]:
+                yield wanted
+            at += len(chunk)
+            if at >= stop:
+                break

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from belljar.gateway.server import objects
-from belljar.gateway.server.http import Request
 from belljar.gateway.server.interfaces import Conversations
 from belljar.gateway.server.options import Options
-from belljar.gateway.server.routing import Route
+from belljar.gateway.server.request import Request
+from belljar.http_server.reply import Answer, Reply
+from belljar.http_server.routing import Route
 from belljar.wire import error_messages, reading
 from belljar.wire.codec import encode
 from belljar.wire.items import Json
@@ -30,54 +31,54 @@ class ConversationRoutes:
             Route("DELETE", f"{items}/{{item_id}}", self.delete_item),
         ]
 
-    async def create(self, request: Request) -> None:
+    async def create(self, request: Request) -> Answer:
         body = await self._body(request, {"metadata", "items"})
         metadata = reading.read_metadata(body.get("metadata"))
         items = reading.read_items(body["items"], "items") if body.get("items") is not None else ()
         record = await self._conversations.create(request.caller, metadata, items)
-        await request.reply(200, encode(objects.conversation(record)))
+        return Reply(200, encode(objects.conversation(record)))
 
-    async def get(self, request: Request) -> None:
+    async def get(self, request: Request) -> Answer:
         record = await self._conversations.get(request.params["id"], request.caller)
-        await request.reply(200, encode(objects.conversation(record)))
+        return Reply(200, encode(objects.conversation(record)))
 
-    async def update(self, request: Request) -> None:
+    async def update(self, request: Request) -> Answer:
         body = await self._body(request, {"metadata"})
         if "metadata" not in body:
             raise error_messages.missing("metadata")
         metadata = reading.read_metadata(body["metadata"])
         record = await self._conversations.update(request.params["id"], request.caller, metadata)
-        await request.reply(200, encode(objects.conversation(record)))
+        return Reply(200, encode(objects.conversation(record)))
 
-    async def delete(self, request: Request) -> None:
+    async def delete(self, request: Request) -> Answer:
         id = request.params["id"]
         await self._conversations.delete(id, request.caller)
-        await request.reply(200, objects.deleted(id, "conversation.deleted"))
+        return Reply(200, objects.deleted(id, "conversation.deleted"))
 
-    async def add_items(self, request: Request) -> None:
+    async def add_items(self, request: Request) -> Answer:
         body = await self._body(request, {"items"})
         if "items" not in body:
             raise error_messages.missing("items")
         items = reading.read_items(body["items"], "items")
         kept = await self._conversations.add_items(request.params["id"], request.caller, items)
-        await request.reply(200, objects.page_of_items(kept, False))
+        return Reply(200, objects.page_of_items(kept, False))
 
-    async def list_items(self, request: Request) -> None:
+    async def list_items(self, request: Request) -> Answer:
         query = request.query
         items, more = await self._conversations.list_items(
             request.params["id"], request.caller, query.page(), query.include()
         )
-        await request.reply(200, objects.page_of_items(items, more))
+        return Reply(200, objects.page_of_items(items, more))
 
-    async def get_item(self, request: Request) -> None:
+    async def get_item(self, request: Request) -> Answer:
         item = await self._conversations.get_item(
             request.params["id"], request.params["item_id"], request.caller, request.query.include()
         )
-        await request.reply(200, item.body)
+        return Reply(200, item.body)
 
-    async def delete_item(self, request: Request) -> None:
+    async def delete_item(self, request: Request) -> Answer:
         record = await self._conversations.delete_item(request.params["id"], request.params["item_id"], request.caller)
-        await request.reply(200, encode(objects.conversation(record)))
+        return Reply(200, encode(objects.conversation(record)))
 
     async def _body(self, request: Request, accepted: set[str]) -> dict[str, Json]:
         body = await request.json(self._options.largest_body)

@@ -10,12 +10,14 @@ from importlib.resources.abc import Traversable
 from msgspec import Struct
 
 from belljar.errors import NotFound
-from belljar.gateway.server.container_downloads import Produced
-from belljar.gateway.server.http import Headers, Request
 from belljar.gateway.server.interfaces import Services
 from belljar.gateway.server.options import Options
 from belljar.gateway.server.quota import Quotas
-from belljar.gateway.server.routing import Route
+from belljar.gateway.server.request import Request
+from belljar.gateway.server.routes.container_downloads import Produced
+from belljar.http_server.asgi import Headers
+from belljar.http_server.reply import NOSNIFF, Answer, Reply
+from belljar.http_server.routing import Route
 from belljar.sandbox.remedies import REMEDIES, Reader
 from belljar.wire.codec import encode
 
@@ -28,7 +30,7 @@ _POLICY = (
 )
 _HEADERS: Headers = (
     (b"content-security-policy", _POLICY),
-    (b"x-content-type-options", b"nosniff"),
+    NOSNIFF,
     (b"referrer-policy", b"no-referrer"),
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"cache-control", b"no-cache"),
@@ -41,7 +43,7 @@ def routes(services: Services, quotas: Quotas, options: Options) -> list[Route]:
     """The page and all that only the page calls."""
     found = [*PageRoutes(services, options).routes(), *Produced(services).routes()]
     if options.project is not None:
-        from belljar.gateway.server.project import ProjectRoutes  # the library's files take a while to load
+        from belljar.gateway.server.routes.project import ProjectRoutes  # the library's files take a while to load
 
         found += ProjectRoutes(options.project, services, quotas, options).routes()
     return found
@@ -66,21 +68,20 @@ class PageRoutes:
             Route("GET", "/belljar/page", self.told),
         ]
 
-    async def show(self, request: Request) -> None:
+    async def show(self, request: Request) -> Answer:
         accepted = request.headers.get(b"accept", b"")
         if b"application/json" in accepted and b"text/html" not in accepted:
             told = {"name": "belljar", "api": "/v1", "models": "/v1/models", "health": "/healthz"}
-            await request.reply(200, encode(told), headers=(*_HEADERS, (b"vary", b"accept")))
-            return
-        await self._deliver(request, self._assets["index.html"], ((b"vary", b"accept"),))
+            return Reply(200, encode(told), headers=(*_HEADERS, (b"vary", b"accept")))
+        return _deliver(request, self._assets["index.html"], ((b"vary", b"accept"),))
 
-    async def asset(self, request: Request) -> None:
+    async def asset(self, request: Request) -> Answer:
         name = request.params["name"]
         if name not in self._assets:
             raise NotFound(f"The page has no file {name!r}.")
-        await self._deliver(request, self._assets[name])
+        return _deliver(request, self._assets[name])
 
-    async def told(self, request: Request) -> None:
+    async def told(self, request: Request) -> Answer:
         """What the page must know; whoever may not ask gets the 401 that makes it ask for a key."""
         options = self._options
         about = {
@@ -92,15 +93,14 @@ class PageRoutes:
             "project": None if options.project is None else str(options.project),
             "remedies": {limit: one.of(Reader.PAGE) for limit, one in REMEDIES.items()},
         }
-        await request.reply(200, encode(about), headers=((b"cache-control", b"no-store"),))
+        return Reply(200, encode(about), headers=((b"cache-control", b"no-store"),))
 
-    async def _deliver(self, request: Request, asset: _Asset, headers: Headers = ()) -> None:
-        headers = (*_HEADERS, (b"etag", asset.tag), *headers)
-        if request.headers.get(b"if-none-match") == asset.tag:
-            await request.open(304, headers)
-            await request.close()
-            return
-        await request.reply(200, asset.data, type=asset.type, headers=headers)
+
+def _deliver(request: Request, asset: _Asset, headers: Headers = ()) -> Answer:
+    headers = (*_HEADERS, (b"etag", asset.tag), *headers)
+    if request.headers.get(b"if-none-match") == asset.tag:
+        return Reply(304, headers=headers)
+    return Reply(200, asset.data, asset.type, headers)
 
 
 def _read(folder: Traversable, above: str) -> Iterator[tuple[str, _Asset]]:

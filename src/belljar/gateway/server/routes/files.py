@@ -7,13 +7,15 @@ from collections.abc import Callable
 from typing import get_args
 
 from belljar.errors import InvalidRequest, NotFound
-from belljar.gateway.server import downloads, objects, uploads
-from belljar.gateway.server.http import Request
-from belljar.gateway.server.multipart import MULTIPART
+from belljar.gateway.server import objects, uploads
 from belljar.gateway.server.options import Options
 from belljar.gateway.server.quota import Quotas
-from belljar.gateway.server.routing import Route
+from belljar.gateway.server.request import Request
 from belljar.gateway.store.base import Blobs, FileRecord, Records
+from belljar.http_server import downloads
+from belljar.http_server.multipart import MULTIPART
+from belljar.http_server.reply import Answer, Reply
+from belljar.http_server.routing import Route
 from belljar.wire import error_messages, ids
 from belljar.wire.codec import encode
 from belljar.wire.files import Purpose
@@ -49,7 +51,7 @@ class Files:
             Route("GET", "/v1/files/{id}/content", self.content),
         ]
 
-    async def create(self, request: Request) -> None:
+    async def create(self, request: Request) -> Answer:
         if request.content_type != MULTIPART:
             raise InvalidRequest("Send the file as 'multipart/form-data' with the parts 'purpose' and 'file'.")
         owner = request.caller.owner
@@ -72,24 +74,24 @@ class Files:
                 expires_at=None if life is None else now + life,
             )
             await self._records.put_file(record)
-        await request.reply(200, encode(objects.file(record)))
+        return Reply(200, encode(objects.file(record)))
 
-    async def index(self, request: Request) -> None:
+    async def index(self, request: Request) -> Answer:
         page = request.query.page(default=_MOST, most=_MOST)
         rows = await self._records.list_files(request.caller.owner, page, request.query.get("purpose"))
-        await request.reply(200, objects.page(rows, page.limit, objects.file))
+        return Reply(200, objects.page(rows, page.limit, objects.file))
 
-    async def get(self, request: Request) -> None:
-        await request.reply(200, encode(objects.file(await self._find(request))))
+    async def get(self, request: Request) -> Answer:
+        return Reply(200, encode(objects.file(await self._find(request))))
 
-    async def delete(self, request: Request) -> None:
+    async def delete(self, request: Request) -> Answer:
         record = await self._find(request)
         if not await self._records.delete_file(record.id, record.owner):
             raise _absent(record.id)
         await self._blobs.remove_unused(self._records, [record.blob])
-        await request.reply(200, objects.deleted(record.id, "file"))
+        return Reply(200, objects.deleted(record.id, "file"))
 
-    async def content(self, request: Request) -> None:
+    async def content(self, request: Request) -> Answer:
         record = await self._find(request)
         download = downloads.Download(
             filename=record.filename,
@@ -98,7 +100,7 @@ class Files:
             blob=record.blob,
             chunks=self._blobs.stream(record.blob),
         )
-        await downloads.deliver(request, download)
+        return downloads.deliver(request, download)
 
     async def _find(self, request: Request) -> FileRecord:
         id = request.params["id"]

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, TypeAlias
 from urllib.parse import unquote
 
 from msgspec import Struct
 
-from belljar.gateway.server.http import Request
+from belljar.http_server.reply import Answer
 
-Handler: TypeAlias = Callable[[Request], Awaitable[None]]
+Handler: TypeAlias = Callable[[Any], Awaitable[Answer]]
+"""Takes the application's own kind of `Request`."""
 
 
 class Route(Struct, frozen=True):

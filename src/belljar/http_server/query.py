@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import get_args
 from urllib.parse import parse_qsl
 
 from belljar.errors import InvalidRequest
-from belljar.gateway.store.base import Order, Page
 from belljar.wire import error_messages
-from belljar.wire.requests import Include
 
-_INCLUDES: tuple[Include, ...] = get_args(Include)
 _MOST_FIELDS = 100
 _WHOLE = re.compile(r"-?[0-9]{1,15}")
 
@@ -58,31 +54,3 @@ class Query:
         if most is not None and value > most:
             raise error_messages.out_of_range(name, value, most, decimal=False)
         return value
-
-    def include(self) -> tuple[Include, ...]:
-        return tuple(_include(value, at) for at, value in enumerate(self.all("include")))
-
-    def page(self, *, default: int = 20, most: int = 100) -> Page:
-        """Which part of a list is asked for."""
-        return Page(
-            limit=self.whole("limit", default, least=1, most=most),
-            order=self._order(),
-            after=self.get("after") or None,
-            before=self.get("before") or None,
-        )
-
-    def _order(self) -> Order:
-        match self._last.get("order", "desc"):
-            case "asc":
-                return "asc"
-            case "desc":
-                return "desc"
-            case other:
-                raise error_messages.not_one_of("order", other, ("asc", "desc"))
-
-
-def _include(value: str, at: int) -> Include:
-    for known in _INCLUDES:
-        if value == known:
-            return known
-    raise error_messages.not_one_of(f"include[{at}]", value, _INCLUDES)

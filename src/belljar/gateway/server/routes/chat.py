@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+
 from belljar.errors import BelljarError
 from belljar.gateway.chat_completions.answers import Chunks, completion, error_frame, fault_of, fault_of_failed
 from belljar.gateway.chat_completions.reading import read_chat
-from belljar.gateway.server.http import Refusal, Request
 from belljar.gateway.server.interfaces import Engine
 from belljar.gateway.server.options import Options
 from belljar.gateway.server.quota import Quotas
-from belljar.gateway.server.responses import finished
-from belljar.gateway.server.routing import Route
-from belljar.gateway.server.streaming import pour
+from belljar.gateway.server.request import Request
+from belljar.gateway.server.routes.responses import finished
+from belljar.http_server.event_stream import event_stream, frame_batches
+from belljar.http_server.reply import Answer, Reply
+from belljar.http_server.request import Refusal
+from belljar.http_server.routing import Route
 from belljar.wire.requests import CreateResponse
 
 
@@ -24,25 +29,29 @@ class ChatRoutes:
     def routes(self) -> list[Route]:
         return [Route("POST", "/v1/chat/completions", self.create)]
 
-    async def create(self, request: Request) -> None:
+    async def create(self, request: Request) -> Answer:
         chat = read_chat(await request.json(self._options.largest_body))
         asked = chat.request
         run = self._engine.run(asked, request.caller)
         base_url = _address(request)
-        try:
-            with self._quotas.response(request.caller.owner):
-                if asked.stream:
-                    chunks = Chunks(
-                        usage=chat.usage, live=_live(asked, request), base_url=base_url, ignored=chat.ignored
-                    )
-                    await pour(request, run, chunks.frames, error_frame, ping=self._options.ping)
-                    return
-                response = await finished(request, run)
-        except BelljarError as error:
-            raise Refusal(fault_of(error)) from None
+        place = _as_chat_says(self._quotas.response(request.caller.owner))
+        if asked.stream:
+            chunks = Chunks(usage=chat.usage, live=_live(asked, request), base_url=base_url, ignored=chat.ignored)
+            return event_stream(frame_batches(run, chunks.frames, place), error_frame, ping=self._options.ping)
+        with place:
+            response = await finished(request, run)
         if response.status == "failed":
             raise Refusal(fault_of_failed(response.error))
-        await request.reply(200, completion(response, base_url, chat.ignored))
+        return Reply(200, completion(response, base_url, chat.ignored))
+
+
+@contextmanager
+def _as_chat_says(place: AbstractContextManager[None]) -> Iterator[None]:
+    try:
+        with place:
+            yield
+    except BelljarError as error:
+        raise Refusal(fault_of(error)) from None
 
 
 def _live(asked: CreateResponse, request: Request) -> bool:

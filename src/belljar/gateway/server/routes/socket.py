@@ -14,12 +14,14 @@ from msgspec import Struct
 from belljar.errors import BelljarError, InvalidRequest
 from belljar.gateway.engine.caller import Caller
 from belljar.gateway.server.access_log import GONE, Ledger
-from belljar.gateway.server.cancel_on_disconnect import CancelOnDisconnect
-from belljar.gateway.server.http import Gone, Message, Receive, Send, stopping
 from belljar.gateway.server.interfaces import Engine
 from belljar.gateway.server.options import Options
 from belljar.gateway.server.quota import Quotas
+from belljar.gateway.server.wording import stopping
 from belljar.gateway.store.base import ResponseRecord
+from belljar.http_server.asgi import STOPPING, Message, Receive, Send
+from belljar.http_server.cancel_on_disconnect import CancelOnDisconnect
+from belljar.http_server.request import Gone
 from belljar.wire import error_messages, faults, ids, reading
 from belljar.wire.codec import encode
 from belljar.wire.events import Event, Failed
@@ -29,8 +31,6 @@ from belljar.wire.requests import CreateResponse
 Check: TypeAlias = Callable[[], Awaitable[object]]
 """Whether the caller may still call: raises where not."""
 
-STOPPING: Message = {"type": "belljar.stopping"}
-"""Among the messages of a connection: the server ends. The turn that runs may finish, and none begins."""
 _MOST_WAITING = 16
 _LARGEST_MEMORY = 64 << 20
 _NORMAL, _RESTART = 1000, 1012

@@ -16,14 +16,16 @@ from belljar.files import approval
 from belljar.files.approval import Proposal
 from belljar.files.project import Entry, Project
 from belljar.files.results import CodeExecutionOutputFile, FileDownloadResult, spool
-from belljar.gateway.server import filenames, objects, uploads
-from belljar.gateway.server.container_downloads import Named, Produced, chosen
-from belljar.gateway.server.http import Request
+from belljar.gateway.server import objects, uploads
 from belljar.gateway.server.interfaces import Services
 from belljar.gateway.server.options import Options
 from belljar.gateway.server.quota import Quotas
-from belljar.gateway.server.routing import Route
+from belljar.gateway.server.request import Request
+from belljar.gateway.server.routes.container_downloads import Named, Produced, chosen
 from belljar.gateway.store.base import Blobs, FileRecord
+from belljar.http_server import filenames
+from belljar.http_server.reply import Answer, Reply
+from belljar.http_server.routing import Route
 from belljar.sandbox.mime import guess_type
 from belljar.visible import visible
 from belljar.wire import error_messages, ids
@@ -63,15 +65,15 @@ class ProjectRoutes:
             Route("POST", "/belljar/project/save", self.save),
         ]
 
-    async def browse(self, request: Request) -> None:
+    async def browse(self, request: Request) -> Answer:
         """`?path=` names the directory, `?hidden=true` shows what begins with a dot."""
         path = request.query.get("path") or ""
         with _told(path):
             found = await asyncio.to_thread(self._project.entries, path, hidden=request.query.flag("hidden"))
         entries = [_shown(path, one) for one in found[:_MOST]]
-        await request.reply(200, encode({"path": path, "entries": entries, "left_out": max(0, len(found) - _MOST)}))
+        return Reply(200, encode({"path": path, "entries": entries, "left_out": max(0, len(found) - _MOST)}))
 
-    async def attach(self, request: Request) -> None:
+    async def attach(self, request: Request) -> Answer:
         """A file of the project becomes an uploaded file, as if the browser had sent it."""
         body, owner = await request.json(self._options.largest_body), request.caller.owner
         path = _text(body, "path")
@@ -91,17 +93,17 @@ class ProjectRoutes:
             type=guess_type(name),
         )
         await self._records.put_file(record)
-        await request.reply(200, encode(objects.file(record)))
+        return Reply(200, encode(objects.file(record)))
 
-    async def propose(self, request: Request) -> None:
+    async def propose(self, request: Request) -> Answer:
         """What would be saved where. `rename` gives some of them other places; nothing is written."""
         body = await request.json(self._options.largest_body)
         files = await self._files(body, request.caller.owner)
         with _told("rename"):
             shown = await asyncio.to_thread(self._propose, body, files)
-        await request.reply(200, encode({"project": str(self._project.root), "proposals": shown}))
+        return Reply(200, encode({"project": str(self._project.root), "proposals": shown}))
 
-    async def save(self, request: Request) -> None:
+    async def save(self, request: Request) -> Answer:
         """Write what was approved: as it was shown, or not at all."""
         body = await request.json(self._options.largest_body)
         files = await self._files(body, request.caller.owner)
@@ -115,7 +117,7 @@ class ProjectRoutes:
             }
             for one in saved
         ]
-        await request.reply(200, encode({"saved": told}))
+        return Reply(200, encode({"saved": told}))
 
     def _propose(self, body: dict[str, Json], files: Sequence[_Output]) -> list[dict[str, Any]]:
         proposals = self._look(files, _places(body, "rename"))

@@ -1,0 +1,74 @@
+"""A request to the gateway: whose it is, and what the API's lists and bodies have in common."""
+
+from __future__ import annotations
+
+from typing import cast, get_args
+
+from belljar.errors import InvalidRequest
+from belljar.gateway.engine.caller import Caller
+from belljar.gateway.store.base import Order, Page
+from belljar.http_server import query, request
+from belljar.http_server.asgi import Receive, Scope
+from belljar.http_server.reply import JSON
+from belljar.wire import error_messages, reading
+from belljar.wire.items import Json
+from belljar.wire.requests import Include
+
+_INCLUDES: tuple[Include, ...] = get_args(Include)
+
+
+class Query(query.Query):
+    """With what may be asked of lists, and of what is listed."""
+
+    def include(self) -> tuple[Include, ...]:
+        return tuple(_include(value, at) for at, value in enumerate(self.all("include")))
+
+    def page(self, *, default: int = 20, most: int = 100) -> Page:
+        """Which part of a list is asked for."""
+        return Page(
+            limit=self.whole("limit", default, least=1, most=most),
+            order=self._order(),
+            after=self.get("after") or None,
+            before=self.get("before") or None,
+        )
+
+    def _order(self) -> Order:
+        match self.get("order"):
+            case "asc":
+                return "asc"
+            case "desc" | None:
+                return "desc"
+            case other:
+                raise error_messages.not_one_of("order", other, ("asc", "desc"))
+
+
+class Request(request.Request):
+    """What was asked, and by whom."""
+
+    __slots__ = ("caller",)
+
+    def __init__(self, scope: Scope, receive: Receive, *, patience: float) -> None:
+        super().__init__(scope, receive, patience=patience)
+        self.caller = Caller("", self.id)
+
+    @property
+    def query(self) -> Query:
+        if self._query is None:
+            self._query = Query(self.scope["query_string"])
+        return cast(Query, self._query)
+
+    async def json(self, limit: int) -> dict[str, Json]:
+        """The body as a JSON object."""
+        kind = self.content_type
+        if kind and kind != JSON and not kind.endswith(b"+json"):
+            raise InvalidRequest(
+                f"Unsupported content type: '{kind.decode('latin-1')}'. Send the body as 'application/json'."
+            )
+        return reading.read_json(await self.body(limit))
+
+
+def _include(value: str, at: int) -> Include:
+    for known in _INCLUDES:
+        if value == known:
+            return known
+    raise error_messages.not_one_of(f"include[{at}]", value, _INCLUDES)
