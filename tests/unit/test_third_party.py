@@ -47,7 +47,7 @@ ROOMS = {
     "packaging": ("sandbox.packages",),
     "python_multipart": ("http_server.multipart",),
     "uv": ("sandbox.packages.uv_program",),
-    "uvicorn": ("http_server.run", "http_server.uvicorn_protocol"),
+    "uvicorn": ("http_server.run", "http_server.uvicorn_hooks", "http_server.uvicorn_protocol"),
     "uvloop": ("net",),
     "websockets": ("http_server.handshake",),
     "yaml": ("config",),

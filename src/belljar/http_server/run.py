@@ -13,6 +13,7 @@ import uvicorn
 
 from belljar.http_server import uvicorn_protocol
 from belljar.http_server.sender import Wording
+from belljar.http_server.uvicorn_hooks import check_hooks, hook
 
 _KEEP_ALIVE = 75
 """Longer than the idle time of common load balancers: they, not we, must be the first to close."""
@@ -29,6 +30,7 @@ def config(
     **further: Any,
 ) -> uvicorn.Config:
     """A server of one process. `drain` is how many seconds running requests have when it is told to stop."""
+    check_hooks((uvicorn_protocol.Protocol, uvicorn_protocol.SocketProtocol, Server))
 
     class Protocol(uvicorn_protocol.Protocol):
         pass
@@ -62,10 +64,12 @@ class Server(uvicorn.Server):
         self.listening: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._stop_by: float | None = None
 
+    @hook
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         self.listening.set_result(None)
 
+    @hook
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield

@@ -16,6 +16,7 @@ from belljar.http_server import handshake
 from belljar.http_server.asgi import STOPPING, Headers, Message
 from belljar.http_server.body_reader import CONNECTION, LARGE
 from belljar.http_server.sender import Wording
+from belljar.http_server.uvicorn_hooks import hook
 from belljar.wire import ids
 from belljar.wire.faults import Fault
 
@@ -38,40 +39,48 @@ class Protocol(HttpToolsProtocol):
     _unwanted = False
     """The request offers to go on in a protocol that we do not speak."""
 
+    @hook
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._expect()
 
+    @hook
     def connection_lost(self, exc: Exception | None) -> None:
         self._expect_no_more()
         super().connection_lost(exc)
 
+    @hook
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self._head = 0
         if self._late is None:
             self._expect()
 
+    @hook
     def on_url(self, url: bytes) -> None:
         self._measure(len(url))
         super().on_url(url)
 
+    @hook
     def on_header(self, name: bytes, value: bytes) -> None:
         self._measure(len(name) + len(value))
         super().on_header(name, value)
         if len(value) >= _LARGE_DIGITS and name.lower() == b"content-length":
             self.scope["extensions"] = {CONNECTION: {"take": self._take}}
 
+    @hook
     def on_headers_complete(self) -> None:
         self._expect_no_more()
         self._unwanted = self.parser.should_upgrade() and not self._should_upgrade()
         if not self._unwanted:
             super().on_headers_complete()
 
+    @hook
     def on_message_complete(self) -> None:
         if not self._unwanted:
             super().on_message_complete()
 
+    @hook
     def handle_websocket_upgrade(self) -> None:
         headers = b"".join(b"%b: %b\r\n" % header for header in self.scope["headers"])
         fault = handshake.fault(b"GET %b HTTP/1.1\r\n%b\r\n" % (self.url, headers))
@@ -88,14 +97,17 @@ class Protocol(HttpToolsProtocol):
 
     # -- upgrades -----------------------------------------------------------------------------------------------------
 
+    @hook
     def data_received(self, data: bytes) -> None:
         self._data = data
         super().data_received(data)
         self._data = b""
 
+    @hook
     def _should_upgrade(self) -> bool:
         return super()._should_upgrade() and self.parser.get_method() == b"GET"
 
+    @hook
     def _unsupported_upgrade_warning(self) -> None:
         """Some clients offer HTTP/2 with every request. The parser stops at their heads and takes no body for one.
 
@@ -113,6 +125,7 @@ class Protocol(HttpToolsProtocol):
         self._unwanted = False
         self.data_received(b"%b%b\r\n%b" % (line, headers, self._data[stopped.args[0] :]))
 
+    @hook
     def send_400_response(self, msg: str) -> None:
         if self._head > _LARGEST_HEAD:
             message = f"The request's address and headers are larger than {_LARGEST_HEAD} bytes. Send less."
@@ -160,12 +173,14 @@ class Protocol(HttpToolsProtocol):
 class SocketProtocol(WebSocketsSansIOProtocol):
     """uvicorn's, which cuts off what runs when the server ends, and logs that a refused handshake was forgotten."""
 
+    @hook
     def shutdown(self) -> None:
         if self.handshake_complete and not self.close_sent:
             self.queue.put_nowait(STOPPING)  # type: ignore[arg-type]
         else:
             super().shutdown()
 
+    @hook
     async def send(self, message: Message) -> None:  # type: ignore[override]
         await super().send(message)  # type: ignore[arg-type]
         if message["type"] == "websocket.http.response.body" and not message.get("more_body", False):
