@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+import errno
 import os
-import secrets
 import stat
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Literal, TypeAlias
 
 from belljar import autorun
 from belljar.errors import WorkspaceSecurityError
+from belljar.rooted_paths import PartFile, descend, find, open_directory, open_plain
 from belljar.visible import visible
 
 State: TypeAlias = Literal["new", "overwrites"]
 
-_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _LONGEST = 255
 
 
@@ -53,7 +53,7 @@ class Project:
             found = None if directory is None else _plain(directory, name, destination)
             if directory is None or found is None or found.st_size > most:
                 return None
-            with open(os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory), "rb") as file:
+            with _opened(directory, name, destination) as file:
                 data = file.read(most + 1)
         return data if len(data) <= most else None
 
@@ -83,13 +83,7 @@ class Project:
         with self._directory(above, make=False) as directory:
             if directory is None or _plain(directory, name, path) is None:
                 raise WorkspaceSecurityError(f"{path!r} is not there; choose another file")
-            # What is a pipe by now must not keep us waiting.
-            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-            file = os.fdopen(os.open(name, flags, dir_fd=directory), "rb")
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            file.close()
-            raise WorkspaceSecurityError(f"{path!r} is no plain file; choose another")
-        return file
+            return _opened(directory, name, path)
 
     def write(self, destination: str, pieces: Iterable[bytes]) -> Path:
         """Save a file beside its place and then put it there in one step. The mode of one that was there is kept."""
@@ -97,54 +91,52 @@ class Project:
         with self._directory(above, make=True) as directory:
             assert directory is not None
             before = _plain(directory, name, destination)
-            passing = f".{secrets.token_hex(8)}.part"
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-            try:
-                with open(os.open(passing, flags, 0o666, dir_fd=directory), "wb") as file:
-                    for piece in pieces:
-                        file.write(piece)
-                    if before is not None:
-                        os.fchmod(file.fileno(), stat.S_IMODE(before.st_mode) & 0o777)
-                    file.flush()
-                    os.fsync(file.fileno())
-                os.replace(passing, name, src_dir_fd=directory, dst_dir_fd=directory)
-            except BaseException:
-                try:
-                    os.unlink(passing, dir_fd=directory)
-                except FileNotFoundError:
-                    pass
-                raise
+            with PartFile(directory) as part:
+                for piece in pieces:
+                    part.write(piece)
+                part.replace(name, before, sync=True)
         return self.root.joinpath(*above, name)
 
     @contextmanager
     def _directory(self, above: list[str], *, make: bool) -> Iterator[int | None]:
         """The directory by its own handle, step by step, so that no link can be put in the way; None if missing."""
-        here = os.open(self.root, _DIRECTORY)
-        below: int | None = here
+        top = open_directory(self.root)
+        here: int | None = None
         try:
-            for name in above:
-                if make:
-                    try:
-                        os.mkdir(name, dir_fd=here)
-                    except FileExistsError:
-                        pass
-                below = _step(here, name)
-                if below is None:
-                    break
-                os.close(here)
-                here = below
-            yield here if below is not None else None
+            here = descend(top, above, _make_step if make else _step)
+        except FileNotFoundError:
+            if make:
+                raise
+        try:
+            yield here
         finally:
-            os.close(here)
+            if here is not None:
+                os.close(here)
 
 
-def _step(directory: int, name: str) -> int | None:
+def _step(directory: int, name: str) -> int:
     try:
-        return os.open(name, _DIRECTORY, dir_fd=directory)
+        return open_directory(name, directory)
     except FileNotFoundError:
-        return None
+        raise
     except OSError:
         raise WorkspaceSecurityError(f"{name!r} is a link or no directory; choose another place") from None
+
+
+def _make_step(directory: int, name: str) -> int:
+    with suppress(FileExistsError):
+        os.mkdir(name, dir_fd=directory)
+    return _step(directory, name)
+
+
+def _opened(directory: int, name: str, destination: str) -> BinaryIO:
+    """What is something else by now is refused."""
+    try:
+        return open(open_plain(name, directory), "rb")
+    except OSError as error:
+        if error.errno not in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
+            raise
+        raise WorkspaceSecurityError(f"{destination!r} is no plain file; choose another") from None
 
 
 def _entry(directory: int, name: str) -> Entry | None:
@@ -181,11 +173,8 @@ def parts(destination: str) -> list[str]:
 
 def _plain(directory: int, name: str, destination: str) -> os.stat_result | None:
     """The file that is there; None where nothing is. A link, a directory or a device is refused."""
-    try:
-        found = os.stat(name, dir_fd=directory, follow_symlinks=False)
-    except FileNotFoundError:
-        return None
-    if not stat.S_ISREG(found.st_mode):
+    found = find(name, directory)
+    if found is not None and not stat.S_ISREG(found.st_mode):
         what = "a link" if stat.S_ISLNK(found.st_mode) else "no plain file"
         raise WorkspaceSecurityError(f"{destination!r} is {what}; choose another name")
     return found

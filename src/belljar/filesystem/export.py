@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
-import errno
 import logging
 import os
-import secrets
 import stat
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import BinaryIO, TypeAlias
+from typing import TypeAlias
 
 from belljar import autorun
 from belljar.errors import WorkspaceConflictError, WorkspaceSecurityError
 from belljar.filesystem.paths import Segments, VfsPath, spelled
 from belljar.filesystem.rooted import Root
+from belljar.rooted_paths import PartFile, find, open_plain
 
 _log = logging.getLogger(__name__)
 
 _CHUNK = 1 << 20
-_NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV, errno.EACCES}
-"""What a file system answers that knows no second name of a file."""
 
 
 Take: TypeAlias = Callable[[Segments, Iterable[bytes]], object]
@@ -60,22 +56,24 @@ class Export:
         VfsPath(at)
         if why := autorun.refusal(spelled(at)):
             raise WorkspaceSecurityError(f"{spelled(at)!r} is not taken out of the sandbox: {why}")
-        with self._root.directory(at[:-1], create=True) as parent, _passing(parent, pieces) as passing:
-            name = self._placed(parent, passing, at, beside=beside)
+        with self._root.directory(at[:-1], create=True) as parent, PartFile(parent) as part:
+            for piece in pieces:
+                part.write(piece)
+            name = self._placed(parent, part, at, beside=beside)
         return self._root.path.joinpath(*at[:-1], name)
 
-    def _placed(self, parent: int, passing: str, at: Segments, *, beside: bool) -> str:
+    def _placed(self, parent: int, part: PartFile, at: Segments, *, beside: bool) -> str:
         name, tried = at[-1], set[str]()
         while True:
-            if _linked(parent, passing, name):
+            if part.place(name):
                 return name
-            found = _status(parent, name)
+            found = find(name, parent)
             if found is None:
                 continue  # gone meanwhile
-            if _same(parent, passing, name, found):
+            if _same(parent, part, name, found):
                 return name
             if not tried and self._gives_way(at, found):
-                _replaced(parent, passing, name, found)
+                part.replace(name, found)
                 return name
             if not beside:
                 what = "a directory there; move it away" if stat.S_ISDIR(found.st_mode) else self._there
@@ -97,63 +95,11 @@ def may_leave(at: Segments) -> bool:
     return why is None
 
 
-@contextlib.contextmanager
-def _passing(parent: int, pieces: Iterable[bytes]) -> Iterator[str]:
-    """The content under a name of its own, for the duration."""
-    name = f".belljar-part-{secrets.token_hex(8)}"
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    try:
-        with open(os.open(name, flags, 0o666, dir_fd=parent), "wb") as file:
-            for piece in pieces:
-                file.write(piece)
-        yield name
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(name, dir_fd=parent)
-
-
-def _linked(parent: int, passing: str, name: str) -> bool:
-    """Give it its name if nothing has that: looking first would leave a moment for something to come between."""
-    try:
-        os.link(passing, name, src_dir_fd=parent, dst_dir_fd=parent)
-    except FileExistsError:
-        return False
-    except OSError as error:
-        if error.errno not in _NO_LINKS:
-            raise
-        if _status(parent, name) is not None:
-            return False
-        os.rename(passing, name, src_dir_fd=parent, dst_dir_fd=parent)
-    return True
-
-
-def _replaced(parent: int, passing: str, name: str, found: os.stat_result) -> None:
-    if stat.S_ISREG(found.st_mode):
-        os.chmod(passing, stat.S_IMODE(found.st_mode) & 0o777, dir_fd=parent)
-    os.replace(passing, name, src_dir_fd=parent, dst_dir_fd=parent)
-
-
-def _status(parent: int, name: str) -> os.stat_result | None:
-    try:
-        return os.stat(name, dir_fd=parent, follow_symlinks=False)
-    except FileNotFoundError:
-        return None
-
-
-def _same(parent: int, passing: str, name: str, found: os.stat_result) -> bool:
-    if not stat.S_ISREG(found.st_mode) or _size(parent, passing) != found.st_size:
+def _same(parent: int, part: PartFile, name: str, found: os.stat_result) -> bool:
+    if not stat.S_ISREG(found.st_mode) or os.fstat(part.descriptor).st_size != found.st_size:
         return False
     try:
-        with _opened(parent, passing) as new, _opened(parent, name) as old:
+        with open(open_plain(part.name, parent), "rb") as new, open(open_plain(name, parent), "rb") as old:
             return all(piece == old.read(_CHUNK) for piece in iter(lambda: new.read(_CHUNK), b""))
     except OSError:  # whatever cannot be read is another
         return False
-
-
-def _size(parent: int, name: str) -> int:
-    return os.stat(name, dir_fd=parent).st_size
-
-
-def _opened(parent: int, name: str) -> BinaryIO:
-    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    return open(os.open(name, flags, dir_fd=parent), "rb")

@@ -1,7 +1,4 @@
-"""A directory of the host that nothing leads out of: every step is opened by its parent, and links are refused.
-
-Checking a path and then opening it would leave a moment in which a link can be put in its way.
-"""
+"""A directory of the host that nothing leads out of: its files by their segments, with links refused in plain words."""
 
 from __future__ import annotations
 
@@ -9,15 +6,14 @@ import errno
 import os
 import stat
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
 from belljar.errors import WorkspaceSecurityError
 from belljar.filesystem.paths import Segments, spelled
+from belljar.rooted_paths import LastDirectory, descend, open_directory, open_plain, write_all
 
-_STEP = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_PLAIN = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK  # opening a pipe must not wait for its other end
 _CHUNK = 1 << 20
 
 
@@ -30,12 +26,8 @@ class Root:
     @contextmanager
     def directory(self, segments: Segments, *, create: bool = False) -> Iterator[int]:
         """A descriptor of the directory, for the duration."""
-        here = os.open(self.path, _STEP)
+        here = self._entered(segments, create=create)
         try:
-            for depth in range(1, len(segments) + 1):
-                deeper = _stepped(here, segments[:depth], create=create)
-                os.close(here)
-                here = deeper
             yield here
         finally:
             os.close(here)
@@ -43,12 +35,12 @@ class Root:
     @contextmanager
     def file(self, segments: Segments, flags: int = os.O_RDONLY) -> Iterator[int]:
         """A descriptor of a plain file, for the duration; directories on the way are made where it may be made."""
-        if not segments:
-            raise _fault(errno.EISDIR, segments)
         with self.directory(segments[:-1], create=bool(flags & os.O_CREAT)) as parent:
-            opened = _opened(parent, segments, flags | _PLAIN)
-        with _plain_file(opened, segments):
+            opened = _opened(parent, segments, flags)
+        try:
             yield opened
+        finally:
+            os.close(opened)
 
     @contextmanager
     def filling(self) -> Iterator[Callable[[Segments, BinaryIO, int], None]]:
@@ -57,28 +49,27 @@ class Root:
 
         The directory of the last file stays open for the next, and the bytes do not leave the kernel where it can.
         """
-        with ExitStack() as held:
-            here: Segments | None = None
-            parent = -1
+        with closing(LastDirectory[Segments](lambda where: self._entered(where, create=True))) as last:
 
             def fill(segments: Segments, source: BinaryIO, size: int) -> None:
-                nonlocal here, parent
-                if not segments:
-                    raise _fault(errno.EISDIR, segments)
-                if segments[:-1] != here:
-                    held.close()
-                    here = None
-                    parent = held.enter_context(self.directory(segments[:-1], create=True))
-                    here = segments[:-1]
-                opened = _opened(parent, segments, os.O_WRONLY | os.O_CREAT | _PLAIN)
-                with _plain_file(opened, segments):
+                opened = _opened(last.enter(segments[:-1]), segments, os.O_WRONLY | os.O_CREAT)
+                try:
                     if os.fstat(source.fileno()).st_mode & stat.S_IXUSR:
                         _make_executable(opened)
                     os.ftruncate(opened, 0)
                     while size and (moved := _moved(source.fileno(), opened, size)):
                         size -= moved
+                finally:
+                    os.close(opened)
 
             yield fill
+
+    def _entered(self, segments: Segments, *, create: bool) -> int:
+        def step(here: int, at: Segments) -> int:
+            return _stepped(here, at, create=create)
+
+        ways = (segments[:depth] for depth in range(1, len(segments) + 1))
+        return descend(open_directory(self.path), ways, step)
 
     def status(self, segments: Segments) -> os.stat_result:
         if not segments:
@@ -102,7 +93,7 @@ class Root:
         with self.file(segments, flags) as opened:
             if not append:  # and not O_TRUNC, which would empty what is then refused
                 os.ftruncate(opened, 0)
-            _put(opened, content)
+            write_all(opened, content)
 
     def mkdir(self, segments: Segments) -> None:
         with self.directory(segments, create=True):
@@ -118,28 +109,14 @@ class Root:
         return total
 
 
-@contextmanager
-def _plain_file(opened: int, segments: Segments) -> Iterator[None]:
-    """Closes it at the end; raises where it is something else."""
-    try:
-        mode = os.fstat(opened).st_mode
-        if stat.S_ISDIR(mode):
-            raise _fault(errno.EISDIR, segments)
-        if not stat.S_ISREG(mode):
-            raise _refusal(segments)
-        yield
-    finally:
-        os.close(opened)
-
-
 def _stepped(parent: int, segments: Segments, *, create: bool) -> int:
     try:
-        return _opened(parent, segments, _STEP)
+        return _opened_directory(parent, segments)
     except FileNotFoundError:
         if not create:
             raise
     _make(parent, segments)
-    return _opened(parent, segments, _STEP)
+    return _opened_directory(parent, segments)
 
 
 def _make(parent: int, segments: Segments) -> None:
@@ -149,12 +126,6 @@ def _make(parent: int, segments: Segments) -> None:
         pass  # whatever it is, opening it comes next and says so
     except OSError as error:
         raise _fault(error.errno or errno.EIO, segments) from None
-
-
-def _put(opened: int, content: bytes) -> None:
-    left = memoryview(content)
-    while left:
-        left = left[os.write(opened, left) :]
 
 
 def _make_executable(opened: int) -> None:
@@ -170,16 +141,28 @@ def _moved(source: int, target: int, most: int) -> int:
         if error.errno not in (errno.EXDEV, errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS):
             raise
     data = os.read(source, min(most, _CHUNK))
-    _put(target, data)
+    write_all(target, data)
     return len(data)
 
 
-def _opened(parent: int, segments: Segments, flags: int) -> int:
+def _opened_directory(parent: int, segments: Segments) -> int:
     try:
-        return os.open(segments[-1], flags, 0o666, dir_fd=parent)
+        return open_directory(segments[-1], parent)
     except OSError as error:
         code = error.errno or errno.EIO
-    if code in (errno.ELOOP, errno.ENOTDIR, errno.ENXIO) and not _plain(parent, segments[-1]):
+    if code == errno.ENOTDIR and not _plain(parent, segments[-1]):
+        raise _refusal(segments)
+    raise _fault(code, segments)
+
+
+def _opened(parent: int, segments: Segments, flags: int) -> int:
+    if not segments:
+        raise _fault(errno.EISDIR, segments)
+    try:
+        return open_plain(segments[-1], parent, flags)
+    except OSError as error:
+        code = error.errno or errno.EIO
+    if code in (errno.ELOOP, errno.ENXIO):
         raise _refusal(segments)
     raise _fault(code, segments)
 

@@ -15,6 +15,7 @@ from typing import BinaryIO, NamedTuple, Protocol
 from belljar.filesystem.mounts import Found
 from belljar.filesystem.paths import Segments, segments_of, spelled
 from belljar.filesystem.safe_open import Opener
+from belljar.rooted_paths import open_plain
 
 MARKER = ".belljar-directory"
 """A file that makes its directory exist while there is nothing else in it."""
@@ -122,8 +123,7 @@ def _empty(directory: Segments) -> Member:
 
 
 def _opened(path: str) -> BinaryIO:
-    opened = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    return open(opened, "rb", buffering=0)
+    return open(open_plain(path), "rb", buffering=0)
 
 
 def packed_one(segments: Segments, content: bytes) -> bytes:

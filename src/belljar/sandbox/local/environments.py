@@ -8,12 +8,12 @@ import importlib.metadata
 import json
 import os
 import re
-import stat
 import subprocess
 import sys
 from pathlib import Path
 
 from belljar.errors import BadSettings
+from belljar.rooted_paths import open_plain
 from belljar.sandbox import owned_directories
 from belljar.sandbox.local.jail import Environment
 from belljar.sandbox.packages import Stack
@@ -69,17 +69,13 @@ def _kept_fonts(cache: Path, version: str) -> tuple[str, Path] | None:
 def _is_whole(path: Path, digest: str) -> bool:
     """Whether it is a file of ours with that content."""
     try:
-        file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        opened = open_plain(path)
     except OSError:
         return False
-    try:
-        status = os.fstat(file)
-        if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
+    with open(opened, "rb") as content:
+        if os.fstat(opened).st_uid != os.geteuid():
             return False
-        with open(file, "rb", closefd=False) as content:
-            return hashlib.file_digest(content, "sha256").hexdigest() == digest
-    finally:
-        os.close(file)
+        return hashlib.file_digest(content, "sha256").hexdigest() == digest
 
 
 def _make_fonts(cache: Path, version: str) -> tuple[str, Path] | None:

@@ -17,6 +17,7 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from typing import Literal
 
 from belljar.errors import InvalidRequest, Lost, NotFound, TooLarge, WorkspaceSecurityError
+from belljar.rooted_paths import PART, LastDirectory, PartFile, descend
 from belljar.sandbox.base import MIB, Content, FileInfo, Readable
 from belljar.sandbox.local import linux
 from belljar.sandbox.mime import guess_type
@@ -28,7 +29,6 @@ _BREATH = 1000
 """Files looked at in one go."""
 _SETTLED = 0.05
 """Seconds after which a change has another time than the one before it; the kernel's clock for files ticks slower."""
-_TEMPORARY = ".belljar-part-"
 _TRIES = 1000
 _PROGRAMS = (b"#!", b"\x7fELF")
 """How files begin that are made to be run. They come over wires that tell of no permissions, so these may be."""
@@ -82,43 +82,29 @@ class Files:
     def write_many(self, files: Iterable[tuple[str, Content]]) -> list[FileInfo]:
         """Put files in place in their order; the first that fails ends it, and those before it stay."""
         written: list[FileInfo] = []
-        parent, folder = "", -1  # of the file before: many in a row are in the same
-        try:
+        with contextlib.closing(LastDirectory(self._make_directories, hostile=True)) as last:
             for given, content in files:
                 name = clean_name(given)
                 above, _, base = name.rpartition("/")
-                if above != parent or not _is_there(folder):
-                    if folder >= 0:
-                        os.close(folder)
-                        folder = -1
-                    parent, folder = above, self._make_directories(above, name)
+                try:
+                    folder = last.enter(above)
+                except OSError as error:
+                    raise self._explained(error, name) from error
                 written.append(self._put(folder, base, name, content))
-        finally:
-            if folder >= 0:
-                os.close(folder)
         return written
 
     def _put(self, folder: int, base: str, name: str, content: Content) -> FileInfo:
-        temporary = _TEMPORARY + secrets.token_hex(8)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
         try:
-            fd = os.open(temporary, flags, 0o644, dir_fd=folder)
-        except OSError as error:  # the folder is gone or closed meanwhile, or there is no room for a name
+            with PartFile(folder, 0o644) as part:
+                for place, chunk in enumerate(_chunks(content)):
+                    if place == 0 and chunk.startswith(_PROGRAMS):
+                        os.fchmod(part.descriptor, 0o755)
+                    part.write(chunk)
+                self._give(part.descriptor)
+                part.replace(base)
+                found = os.fstat(part.descriptor)
+        except OSError as error:  # for one, the folder is gone or closed meanwhile, or there is no room for a name
             raise self._explained(error, name) from error
-        try:
-            for place, chunk in enumerate(_chunks(content)):
-                if place == 0 and chunk.startswith(_PROGRAMS):
-                    os.fchmod(fd, 0o755)
-                _write_all(fd, chunk)
-            self._give(fd)
-            os.replace(temporary, base, src_dir_fd=folder, dst_dir_fd=folder)
-            found = os.fstat(fd)
-        except BaseException as error:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary, dir_fd=folder)
-            raise self._explained(error, name) from error
-        finally:
-            os.close(fd)
         self._known[name] = _stamp(found)
         return _info(name, found)
 
@@ -225,7 +211,7 @@ class Files:
                         path = f"{folder}/{entry.name}" if folder else entry.name
                         if entry.is_dir(follow_symlinks=False):
                             folders.append(path)
-                        elif entry.is_file(follow_symlinks=False) and not entry.name.startswith(_TEMPORARY):
+                        elif entry.is_file(follow_symlinks=False) and not entry.name.startswith(PART):
                             try:
                                 found = entry.stat(follow_symlinks=False)
                             except OSError:
@@ -234,22 +220,16 @@ class Files:
             finally:
                 os.close(fd)
 
-    def _make_directories(self, path: str, name: str) -> int:
-        """The directory of a file with this name, made if need be; an open descriptor."""
-        here = self._open_top()
-        for part in path.split("/") if path else ():
-            try:
-                with contextlib.suppress(FileExistsError):
-                    os.mkdir(part, 0o755, dir_fd=here)
-                    if self._owner is not None:
-                        os.chown(part, self._owner, self._owner, dir_fd=here, follow_symlinks=False)
-                below = linux.openat2(here, part, os.O_RDONLY | os.O_DIRECTORY, resolve=_BENEATH)
-            except OSError as error:
-                raise self._explained(error, name) from error
-            finally:
-                os.close(here)
-            here = below
-        return here
+    def _make_directories(self, path: str) -> int:
+        """The directory of a path, made if need be; an open descriptor."""
+        return descend(self._open_top(), path.split("/") if path else (), self._make_directory)
+
+    def _make_directory(self, here: int, name: str) -> int:
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(name, 0o755, dir_fd=here)
+            if self._owner is not None:
+                os.chown(name, self._owner, self._owner, dir_fd=here, follow_symlinks=False)
+        return linux.openat2(here, name, os.O_RDONLY | os.O_DIRECTORY, resolve=_BENEATH)
 
     def _open_top(self) -> int:
         """The workspace itself: "." leads nowhere else, so the plain call will do, and it is looked at after each cell.
@@ -275,9 +255,7 @@ class Files:
         if self._owner is not None:
             os.fchown(fd, self._owner, self._owner)
 
-    def _explained(self, error: BaseException, name: str) -> BaseException:
-        if not isinstance(error, OSError):
-            return error
+    def _explained(self, error: OSError, name: str) -> Exception:
         match error.errno:
             case errno.EBADF:
                 return Lost("the sandbox is closed")
@@ -307,17 +285,6 @@ def _chunks(content: Content) -> Iterator[bytes]:
             yield chunk
     else:
         yield from content
-
-
-def _is_there(folder: int) -> bool:
-    """Whether a directory has a name: the code may have removed it, and nothing can be put into it then."""
-    return folder >= 0 and os.fstat(folder).st_nlink > 0
-
-
-def _write_all(fd: int, chunk: bytes) -> None:
-    view = memoryview(chunk)
-    while view:
-        view = view[os.write(fd, view) :]
 
 
 def _stamp(found: os.stat_result) -> Stamp:
