@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from belljar.sandbox.base import MIB
-from belljar.sandbox.tar import LARGEST, Archive, Broken
+from belljar.sandbox.tar_reader import LARGEST, Archive, Broken
 
 HUGE = 48 * MIB
 """What a header has that is too large: taken whole, it would show."""

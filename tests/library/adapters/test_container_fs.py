@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import tarfile
 from collections import Counter
@@ -16,7 +17,7 @@ from tests.helpers import servers
 from tests.helpers.openai import FlatContainers
 from tests.helpers.servers import Server
 
-from belljar.adapters.openai.archives import Member, TarStream, Tree, packed_one
+from belljar.adapters.openai.archives import Member, Tarball, TarStream, Tree, packed_one
 from belljar.adapters.openai.config import ContainerConfig
 from belljar.adapters.openai.container_files import ContainerFiles
 from belljar.adapters.openai.container_fs import ContainerFilesystem
@@ -393,6 +394,36 @@ def test_a_packed_file_is_what_tar_reads(name: str, size: int) -> None:
         found = tar.extractfile(info)
         assert found is not None
         assert found.read() == b"x" * size
+
+
+@pytest.mark.parametrize("way", ["w:", "w:gz", "w:bz2", "w:xz"])
+def test_a_tarball_is_read_in_whatever_order_and_however_it_is_compressed(tmp_path: Path, way: Any) -> None:
+    contents = {"a": b"1", "d/" + "x" * 200: bytes(100_000), "d/\u00e9": b"", "z": b"2" * 513}
+    path = tmp_path / "files.tar"
+    with tarfile.open(path, way) as tar:
+        tar.addfile(tarfile.TarInfo("./"))
+        for name, content in contents.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            tar.addfile(info, io.BytesIO(content))
+        link = tarfile.TarInfo("link")
+        link.type, link.linkname = tarfile.SYMTYPE, "a"
+        tar.addfile(link)
+    found = {}
+    for member in reversed([one for one in Tarball(path).members() if one.segments]):
+        with member.open() as file:
+            found["/".join(member.segments)] = file.read()
+    assert found == contents
+    assert {"/".join(one.segments): one.size for one in Tarball(path).members() if one.segments} == {
+        name: len(content) for name, content in contents.items()
+    }
+
+
+@pytest.mark.parametrize("content", [b"", b"no tar" * 100, gzip.compress(b"x" * 2000), gzip.compress(bytes(5000))[:20]])
+def test_what_is_no_tarball_is_told_by_its_path(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "files.tar").write_bytes(content)
+    with pytest.raises(WorkspaceError, match=r"files\.tar: cannot be read as a tar archive"):
+        Tarball(tmp_path / "files.tar").members()
 
 
 # -- how often the server is asked -------------------------------------------------------------------------------------

@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-import errno
 import io
+import lzma
 import os
-import tarfile
+import zlib
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, Protocol
 
+from belljar.errors import WorkspaceError
 from belljar.filesystem.mounts import Found
 from belljar.filesystem.paths import Segments, segments_of, spelled
 from belljar.filesystem.safe_open import Opener
 from belljar.rooted_paths import open_plain
+from belljar.sandbox import tar_reader, tar_writer
 
 MARKER = ".belljar-directory"
 """A file that makes its directory exist while there is nothing else in it."""
 _PIECE = 512 << 10
-_OWNERLESS = b"0000644\0" + 2 * b"0000000\0"
-_TIMELESS = b"%011o\0" % 0
-_TAIL = (b"0".ljust(101, b"\0") + b"ustar\x0000" + bytes(64) + 2 * b"0000000\0").ljust(356, b"\0")
-_FIXED = sum(_OWNERLESS + _TIMELESS + _TAIL) + 8 * 32
-"""What every header adds to its sum, whose own field counts as blanks."""
-_END = b"\0" * (2 * tarfile.BLOCKSIZE)
 
 
 class Member(NamedTuple):
@@ -59,21 +56,36 @@ class Tarball(Archive):
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._members: list[Member] | None = None
 
     def members(self) -> Sequence[Member]:
-        with tarfile.open(self._path) as tar:
-            return [
-                Member(segments_of(info.name), info.size, partial(self._opened, info)) for info in tar if info.isreg()
-            ]
+        if self._members is None:
+            with self._opened() as (source, size):
+                self._members = [
+                    Member(segments_of(one.name), one.size, partial(self._member, one))
+                    for one in tar_reader.Archive(source, size)
+                    if one.kind == "file"
+                ]
+        return self._members
 
     def packed(self) -> BinaryIO:
         return self._path.open("rb")
 
-    def _opened(self, info: tarfile.TarInfo) -> BinaryIO:
-        with tarfile.open(self._path) as tar:
-            found = tar.extractfile(info)
-            assert found is not None
-            return io.BytesIO(found.read())
+    def _member(self, member: tar_reader.Member) -> BinaryIO:
+        with self._opened() as (source, size):
+            return io.BytesIO(tar_reader.read_member(source, member, size))
+
+    @contextmanager
+    def _opened(self) -> Iterator[tuple[tar_reader.Source, int | None]]:
+        """It, inflated, and its size where it is not compressed."""
+        with self._path.open("rb") as file:
+            source = tar_reader.inflate(file)
+            try:
+                yield source, os.fstat(file.fileno()).st_size if source is file else None
+            except (tar_reader.Broken, EOFError, zlib.error, lzma.LZMAError) as error:
+                raise WorkspaceError(
+                    f"{self._path}: cannot be read as a tar archive ({error}); pack it anew"
+                ) from error
 
 
 class Tree(Archive):
@@ -128,7 +140,7 @@ def _opened(path: str) -> BinaryIO:
 
 def packed_one(segments: Segments, content: bytes) -> bytes:
     """A tar of one file."""
-    return b"".join((_header(segments, len(content)), content, _padding(len(content)), _END))
+    return b"".join(tar_writer.write([(spelled(segments), len(content), (content,))], piece=_PIECE))
 
 
 class TarStream(io.RawIOBase):
@@ -136,9 +148,7 @@ class TarStream(io.RawIOBase):
 
     def __init__(self, members: Sequence[Member]) -> None:
         self._members = members
-        self._length = len(_END) + sum(
-            _header_length(one.segments, one.size) + one.size + -one.size % tarfile.BLOCKSIZE for one in members
-        )
+        self._length = tar_writer.length((spelled(one.segments), one.size) for one in members)
         self._pieces: Iterator[bytes] = iter(())
         self._begin()
 
@@ -168,57 +178,15 @@ class TarStream(io.RawIOBase):
         return data
 
     def _begin(self) -> None:
-        self._pieces = self._gathered()
+        entries = ((spelled(one.segments), one.size, _content(one)) for one in self._members)
+        self._pieces = tar_writer.write(entries, piece=_PIECE)
         self._ahead = b""
         self._taken = self._at = 0
 
-    def _gathered(self) -> Iterator[bytes]:
-        """Small files together: a piece becomes a write to the network."""
-        held: list[bytes] = []
-        weight = 0
-        for part in self._parts():
-            held.append(part)
-            weight += len(part)
-            if weight >= _PIECE:
-                yield b"".join(held)
-                held, weight = [], 0
-        yield b"".join(held)
 
-    def _parts(self) -> Iterator[bytes]:
-        for member in self._members:
-            yield _header(member.segments, member.size)
-            left = member.size
-            with member.open() as file:
-                while left:
-                    data = file.read(min(left, _PIECE))
-                    if not data:
-                        raise OSError(errno.EIO, "became shorter while it was packed", spelled(member.segments))
-                    left -= len(data)
-                    yield data
-            yield _padding(member.size)
-        yield _END
-
-
-def _header(segments: Segments, size: int) -> bytes:
-    """Without times and owners: a container has its own."""
-    name = spelled(segments)
-    if not _is_short(name, size):
-        info = tarfile.TarInfo(name)
-        info.size = size
-        return info.tobuf(tarfile.PAX_FORMAT)
-    # The same bytes by hand, for the many: `tobuf` takes longer than to read a small file.
-    called, large = name.encode(), b"%011o\0" % size
-    total = sum(called) + sum(large) + _FIXED
-    return b"".join((called.ljust(100, b"\0"), _OWNERLESS, large, _TIMELESS, b"%06o\0 " % total, _TAIL))
-
-
-def _header_length(segments: Segments, size: int) -> int:
-    return tarfile.BLOCKSIZE if _is_short(spelled(segments), size) else len(_header(segments, size))
-
-
-def _is_short(name: str, size: int) -> bool:
-    return len(name) <= 100 and name.isascii() and size < 8**11
-
-
-def _padding(size: int) -> bytes:
-    return b"\0" * (-size % tarfile.BLOCKSIZE)
+def _content(member: Member) -> Iterator[bytes]:
+    left = member.size
+    with member.open() as file:
+        while left and (data := file.read(min(left, _PIECE))):
+            left -= len(data)
+            yield data

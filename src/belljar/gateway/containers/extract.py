@@ -7,10 +7,7 @@ taken.
 
 from __future__ import annotations
 
-import bz2
-import gzip
 import io
-import lzma
 import stat
 import tarfile
 import zipfile
@@ -23,7 +20,7 @@ from belljar.errors import BelljarError, InvalidRequest, TooLarge
 from belljar.gateway.containers import names
 from belljar.sandbox import explain
 from belljar.sandbox.base import MIB
-from belljar.sandbox.tar import Archive, Member, Source
+from belljar.sandbox.tar_reader import Archive, Member, Source, inflate, is_compressed
 
 RATIO = 200
 """How many times its own size an archive may unpack to."""
@@ -35,9 +32,7 @@ _BATCH = 2 * MIB
 _EACH = 1024
 """What a file counts besides its bytes: empty ones must not gather without end."""
 _PAGE = 4096
-_ZIP, _GZIP, _BZIP, _XZ = b"PK", b"\x1f\x8b", b"BZh", b"\xfd7zXZ\0"
-_XZ_MEMORY = 128 * MIB
-"""What `xz -9` needs, twice."""
+_ZIP = b"PK"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +58,7 @@ def unpack(archive: BinaryIO, filename: str, bounds: Bounds) -> Iterator[str | b
         if head.startswith(_ZIP):
             yield from _zip(archive, tally)
         else:
-            yield from _tar(_inflated(archive, head), tally)
+            yield from _tar(inflate(archive), tally)
 
 
 def parts(archive: BinaryIO, filename: str, bounds: Bounds) -> list[Part] | None:
@@ -72,7 +67,7 @@ def parts(archive: BinaryIO, filename: str, bounds: Bounds) -> list[Part] | None
     Raises what `unpack` would.
     """
     tally, head = _begun(archive, filename, bounds)
-    if head.startswith((_ZIP, _GZIP, _BZIP, _XZ)):
+    if head.startswith(_ZIP) or is_compressed(head):
         return None
     with tally.explained():
         found: list[Part] = []
@@ -237,42 +232,6 @@ def _files(archive: Archive, tally: _Tally) -> Iterator[tuple[str, Member]]:
             raise tally.refuse(f"holds {member.name!r}, which is a link or a device")
         else:
             yield tally.file(member.name, member.size), member
-
-
-def _inflated(archive: BinaryIO, head: bytes) -> Source:
-    if head.startswith(_GZIP):
-        return gzip.GzipFile(fileobj=archive)
-    if head.startswith(_BZIP):
-        return bz2.BZ2File(archive)
-    if head.startswith(_XZ):
-        return _Xz(archive)
-    return archive
-
-
-class _Xz:
-    """Like `lzma.LZMAFile`, which would take as much memory as the header asks for."""
-
-    def __init__(self, archive: BinaryIO) -> None:
-        self._archive = archive
-        self._stream = self._next()
-
-    def _next(self) -> lzma.LZMADecompressor:
-        return lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_XZ_MEMORY)
-
-    def read(self, size: int, /) -> bytes:
-        while True:
-            data = b""
-            if self._stream.eof:
-                data = (self._stream.unused_data or self._archive.read(64 << 10)).lstrip(b"\0")  # padding
-                if not data:
-                    return b""
-                self._stream = self._next()
-            elif self._stream.needs_input:
-                data = self._archive.read(64 << 10)
-                if not data:
-                    raise EOFError("it ends too soon")
-            if found := self._stream.decompress(data, size):
-                return found
 
 
 class _Seekable:

@@ -6,16 +6,16 @@ import asyncio
 import io
 import os
 import stat
-import tarfile
 import tempfile
 from collections.abc import AsyncIterator, Generator, Iterable, Iterator
 from contextlib import ExitStack
-from itertools import chain
 from typing import cast
 
 from belljar.errors import InvalidRequest
+from belljar.sandbox import tar_writer
 from belljar.sandbox.base import MIB, Content
 from belljar.sandbox.remote.http_client import file_name
+from belljar.sandbox.tar_writer import Entry, Shortened
 
 SMALL = 1 << 16
 """Bytes that are sent in one go."""
@@ -73,35 +73,25 @@ class Archive:
 
     def pieces(self) -> Generator[bytes, None, None]:
         """Small files together, large ones in parts."""
-        held = bytearray()
-        for part in chain(self._members(), (bytes(2 * tarfile.BLOCKSIZE),)):
-            held += part
-            if len(held) >= _PIECE:
-                yield bytes(held)
-                held.clear()
-        yield bytes(held)
+        try:
+            yield from tar_writer.write(self._entries(), piece=_PIECE)
+        except Shortened as error:
+            raise InvalidRequest(f"name: {error.filename!r} became shorter while it was read", param="name") from None
 
-    def _members(self) -> Iterator[bytes]:
+    def _entries(self) -> Iterator[Entry]:
         files = iter(self._files)
         while True:
             with ExitStack() as stack:
                 try:
                     name, content = next(files)
-                    raw = file_name(name)
+                    file_name(name)
                     size, pieces = _measured(content, stack)
                 except StopIteration:
                     return
                 except Exception as error:  # noqa: BLE001 - the caller's own, raised once those before it are there
                     self.failed = error
                     return
-                yield _header(raw, size)
-                left = size
-                for piece in pieces:
-                    yield piece[:left]
-                    left -= min(left, len(piece))
-                if left:
-                    raise InvalidRequest(f"name: {name!r} became shorter while it was read", param="name")
-                yield bytes(-size % tarfile.BLOCKSIZE)
+                yield name, size, pieces
 
 
 def _measured(content: Content, stack: ExitStack) -> tuple[int, Iterator[bytes]]:
@@ -120,10 +110,3 @@ def _measured(content: Content, stack: ExitStack) -> tuple[int, Iterator[bytes]]
     size = spool.tell()
     spool.seek(0)
     return size, chunks(spool)
-
-
-def _header(name: bytes, size: int) -> bytes:
-    """GNU's form: it holds any name and any size."""
-    member = tarfile.TarInfo(name.decode("utf-8", "surrogateescape"))
-    member.size = size
-    return member.tobuf(tarfile.GNU_FORMAT, "utf-8", "surrogateescape")

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from belljar.errors import InvalidRequest
 from belljar.sandbox.base import Content
-from belljar.sandbox.tar import Archive, Broken
+from belljar.sandbox.tar_reader import Archive, Broken
 
 
 def files(chunks: Iterable[bytes]) -> Iterator[tuple[str, Content]]:

@@ -7,12 +7,15 @@ between Pythons of one version. Ordinary headers are read by hand, at a fraction
 
 from __future__ import annotations
 
+import bz2
+import gzip
+import lzma
 import re
 import sys
 import tarfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import IO, Any, Literal, NamedTuple, Protocol, cast
+from typing import IO, Any, BinaryIO, Literal, NamedTuple, Protocol, cast
 from zlib import adler32
 
 from belljar.errors import BelljarError
@@ -25,6 +28,10 @@ _BLOCK = tarfile.BLOCKSIZE
 _PIECE = 1 << 20
 _SIZE, _SUM = re.compile(rb"([0-7]{11})[\0 ]"), re.compile(rb"([0-7]{6})[\0 ]{2}([05])")
 """As most write them, and behind the sum `0`, a regular file, or `5`, a directory."""
+_GZIP, _BZIP, _XZ = b"\x1f\x8b", b"BZh", b"\xfd7zXZ\0"
+_HEAD = 6
+_XZ_MEMORY = 128 << 20
+"""What `xz -9` needs, twice."""
 
 
 class Broken(ValueError):
@@ -118,6 +125,21 @@ class Archive:
         kind: Literal["file", "folder", "other"] = "file" if info.isreg() else "folder" if info.isdir() else "other"
         end: int = tar.offset
         return Member(info.name, info.size, info.offset_data, kind, sparse), end
+
+
+def read_member(source: Source, member: Member, size: int | None = None) -> bytes:
+    """The bytes of a member that was found before, of an archive that is read anew from its beginning."""
+    if not member.is_sparse:
+        reader = _Reader(source, size)
+        reader.skip(member.start)
+        data = reader.read(member.size)
+    else:
+        archive = Archive(source, size)
+        next(one for one in archive if one == member)
+        data = archive.read(member.size)
+    if len(data) < member.size:
+        raise Broken("it ends too soon")
+    return data
 
 
 class _Reader:
@@ -218,3 +240,50 @@ def _sum(header: bytes) -> int:
     """Of all bytes, as if blanks stood in its own place. Of so few, the lower half of Adler's sum is theirs and one."""
     low, middle, high = adler32(header[:148]), adler32(header[156:412]), adler32(header[412:])
     return (low & 0xFFFF) + (middle & 0xFFFF) + (high & 0xFFFF) - 3 + 8 * ord(" ")
+
+
+# -- compressed archives ----------------------------------------------------------------------------------------------
+
+
+def is_compressed(head: bytes) -> bool:
+    """Whether a file that begins so is to be inflated."""
+    return head.startswith((_GZIP, _BZIP, _XZ))
+
+
+def inflate(archive: BinaryIO) -> Source:
+    """A file from its beginning, as it was before it was compressed, if it was; with a bound on the memory it takes."""
+    head = archive.read(_HEAD)
+    archive.seek(0)
+    if head.startswith(_GZIP):
+        return gzip.GzipFile(fileobj=archive)
+    if head.startswith(_BZIP):
+        return bz2.BZ2File(archive)
+    if head.startswith(_XZ):
+        return _Xz(archive)
+    return archive
+
+
+class _Xz:
+    """Like `lzma.LZMAFile`, which would take as much memory as the header asks for."""
+
+    def __init__(self, archive: BinaryIO) -> None:
+        self._archive = archive
+        self._stream = self._next()
+
+    def _next(self) -> lzma.LZMADecompressor:
+        return lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_XZ_MEMORY)
+
+    def read(self, size: int, /) -> bytes:
+        while True:
+            data = b""
+            if self._stream.eof:
+                data = (self._stream.unused_data or self._archive.read(64 << 10)).lstrip(b"\0")  # padding
+                if not data:
+                    return b""
+                self._stream = self._next()
+            elif self._stream.needs_input:
+                data = self._archive.read(64 << 10)
+                if not data:
+                    raise EOFError("it ends too soon")
+            if found := self._stream.decompress(data, size):
+                return found
