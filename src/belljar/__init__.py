@@ -1,4 +1,4 @@
-"""A code interpreter for any model, under its owner's control: the public names, loaded when first used."""
+"""Belljar's public names, loaded when first used: a code interpreter for any model, under its owner's control."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that tools run or obey unasked, known by name: which never leave a sandbox, and which do with a warning.
+"""Recognise files that tools run by themselves: which never leave a sandbox, and which do with a warning.
 
 Code in a sandbox chooses the names of what it makes. Copied into a repository, `.git/config` has the next `git status`
 run a command of its choice. So every way in which files leave (`belljar run --out`, a workspace that is synced,

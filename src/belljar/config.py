@@ -1,4 +1,4 @@
-"""One frozen Settings: defaults < file < environment < flags. The only reader of os.environ."""
+"""Settings: read, validated and merged as defaults < file < environment < flags. The only reader of os.environ."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every exception we raise, drawn as one tree, split by who has to act.
+"""Every exception we raise, as one tree, split by who has to act.
 
 BelljarError                 .code .status .retryable
 ├── CallerError              change the request        InvalidRequest · NotFound · ContainerExpired · TooLarge

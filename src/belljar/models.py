@@ -1,4 +1,4 @@
-"""The models of the four vendors as a table: what each takes and how much, and the questions asked of it.
+"""The models of four vendors as a table: limits and abilities of each, and functions that look them up.
 
 A name that is not in the table is answered for by its family where the question has a safe answer, else with None.
 The ids are those of the vendors' SDKs of late 2026. Windows and efforts were gathered second-hand and not tried against

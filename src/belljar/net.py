@@ -1,4 +1,4 @@
-"""What every server of ours knows of its door: who can reach it, how to write it down, its loop, when to stop."""
+"""Addresses, event loops and stop signals of our servers: is an address loopback, how to write it, when to stop."""
 
 from __future__ import annotations
 

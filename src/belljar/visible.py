@@ -1,4 +1,4 @@
-"""Text from inside a sandbox or from a server, made fit to stand in a line of ours: controls are shown, never obeyed.
+"""Escape control characters in text from sandboxes and servers, so that a terminal or log shows and never obeys them.
 
 A name may hold what moves the cursor, erases, begins another line, or turns the order of letters round. Whoever reads
 it then does not see what it says.

@@ -1,4 +1,4 @@
-"""The command line: `serve`, `run`, `chat` and the rest. Prints, never decides; a command loads what it needs."""
+"""The command line, `belljar`: parse arguments, load the command that is named, print errors. Decides nothing else."""
 
 from __future__ import annotations
 

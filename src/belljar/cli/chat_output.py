@@ -1,4 +1,4 @@
-"""How a chat is told: the answer on standard output, code and what it prints on standard error; or JSON lines."""
+"""Print a chat: the answer on standard output, code and its output on standard error; or JSON lines."""
 
 from __future__ import annotations
 

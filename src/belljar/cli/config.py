@@ -1,4 +1,4 @@
-"""`belljar config`: the settings in effect and where each came from; `--check` only says whether they are sound."""
+"""`belljar config`: print the settings in effect and where each comes from; `--check` only validates them."""
 
 from __future__ import annotations
 

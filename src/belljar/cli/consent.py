@@ -1,4 +1,4 @@
-"""Asking a person at the terminal what may be saved: the differences, the list, one question."""
+"""Ask at the terminal which files may be saved: show the differences and the list, then read one answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`belljar doctor`: what this host can enforce, what is missing, and proof; `--attack` tries to get out."""
+"""`belljar doctor`: check what this host can enforce and what is missing; `--attack` tries to get out of a sandbox."""
 
 from __future__ import annotations
 

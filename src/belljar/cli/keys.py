@@ -1,4 +1,4 @@
-"""`belljar keys`: who may use the gateway. A key is shown once, when it is made; only its digest is kept."""
+"""`belljar keys`: add, list and revoke API keys. A key is printed once, when it is made; only its digest is stored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The address that a server listens on: taken first, so that a client that comes early waits and is not refused."""
+"""Bind the address of a server before anything else starts, so that early clients wait and are not refused."""
 
 from __future__ import annotations
 

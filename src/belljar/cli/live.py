@@ -1,4 +1,4 @@
-"""A client's stream, seen on its way: the code while it is written, and what it prints while it runs."""
+"""Show a client's stream while it arrives: the code as it is written, and its output as it runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`belljar models`: which providers can be used from here, with what models, and why the others cannot."""
+"""`belljar models`: list the providers that can be used from here and their models, or why one cannot be used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`--out`: the directory that files are saved into, made before anything runs, and gone again if nothing was saved."""
+"""`--out`: make the output directory before anything runs, and remove it again if nothing was saved."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A gateway inside the command: for a chat whose code is to run on a sandbox server, where no gateway is running."""
+"""Start a gateway inside `belljar chat`, for code that runs on a sandbox server when no gateway is running."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`belljar packages`: the exact list of what a sandbox starts with."""
+"""`belljar packages`: list the packages that a sandbox starts with."""
 
 from __future__ import annotations
 

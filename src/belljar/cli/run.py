@@ -1,4 +1,4 @@
-"""`belljar run`: a script or a line of code in a fresh jail, with files in and out."""
+"""`belljar run`: run a script or a line of code in a fresh sandbox, with files in and out."""
 
 from __future__ import annotations
 

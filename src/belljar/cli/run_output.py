@@ -1,4 +1,4 @@
-"""How a run is told: as text on a terminal, or as JSON lines; and its files taken home."""
+"""Print a run: as text on a terminal or as JSON lines, and save its files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`belljar sandbox`: this host's jail for gateways elsewhere, from its settings to a banner, until told to stop."""
+"""`belljar sandbox`: serve this host's sandboxes over HTTP, for gateways on other machines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`belljar serve`: the gateway, from its settings to a banner, until it is told to stop."""
+"""`belljar serve`: start the gateway, print its banner, and run until a signal stops it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The settings as a command is given them: its flags over the environment, over the file."""
+"""The flags that set settings, and the settings loaded with them: flags over environment over file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes to a terminal: of what code prints, colours and moves in its lines pass; in lines of ours, no control."""
+"""Write to a terminal safely: colours of printed output pass, other control sequences do not."""
 
 from __future__ import annotations
 

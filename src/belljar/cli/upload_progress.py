@@ -1,4 +1,4 @@
-"""Files on their way up: how far a large one is, on a line that is written over."""
+"""Show the progress of large uploads on one line that is overwritten."""
 
 from __future__ import annotations
 

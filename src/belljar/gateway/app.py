@@ -1,4 +1,4 @@
-"""The composition root: settings in, a gateway that runs out. Starts and ends everything that it is made of."""
+"""Build the gateway from its settings, start it, and shut it down: the composition root."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a gateway's code runs, as its settings say: in this host's own jail, on a sandbox server, or nowhere."""
+"""Choose where a gateway's code runs: this host's own jail, a sandbox server, or nowhere."""
 
 from __future__ import annotations
 

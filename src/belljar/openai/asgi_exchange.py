@@ -1,4 +1,4 @@
-"""One request to an ASGI application, and its answer piece by piece. Everything here happens on the gateway's loop."""
+"""Send one request to an ASGI application and read its answer piece by piece, all on the gateway's loop."""
 
 from __future__ import annotations
 

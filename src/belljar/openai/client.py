@@ -1,4 +1,4 @@
-"""The official client with the founding documents' few calls beside its own, and with a gateway inside on request."""
+"""OpenAI's client with the founding documents' extra calls, and `local()` for a gateway inside the program."""
 
 from __future__ import annotations
 

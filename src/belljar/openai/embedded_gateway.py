@@ -1,4 +1,4 @@
-"""A gateway inside the program: its loop on a thread of its own, without a port, for as long as its client is open."""
+"""Run a gateway inside the program: its event loop on a thread, without a port, while its client is open."""
 
 from __future__ import annotations
 

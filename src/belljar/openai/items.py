@@ -1,4 +1,4 @@
-"""Output items that can also be read like the JSON they came from: `item["type"]`, `item.get("annotations")`."""
+"""Let output items be read like the JSON they came from: `item["type"]`, `item.get("annotations")`."""
 
 from __future__ import annotations
 

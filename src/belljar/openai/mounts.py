@@ -1,4 +1,4 @@
-"""Host files of a request's container: uploaded to one made for them, whose id takes the place of the mounts."""
+"""Upload the host files that a request mounts to a container, and put its id in their place."""
 
 from __future__ import annotations
 

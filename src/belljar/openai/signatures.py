@@ -1,4 +1,4 @@
-"""What a type checker is told of `client.responses.create`: all that the SDK's takes, and what only our client does.
+"""Type signatures of `client.responses.create`: all that the SDK takes, and what only our client takes.
 
 Nothing here is there at run time: the SDK's own `create` is called, and hands on what it does not know.
 """

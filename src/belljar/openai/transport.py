@@ -1,4 +1,4 @@
-"""The SDK's way to a gateway inside the program: requests go to its loop, and answers come as they are made."""
+"""An httpx transport to a gateway inside the program: requests go to its loop, answers stream back."""
 
 from __future__ import annotations
 

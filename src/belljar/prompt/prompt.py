@@ -1,4 +1,4 @@
-"""A template with its parameters bound, and what it renders to."""
+"""A prompt: a template with its parameters bound, and how it renders."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Structured output: how a typed answer is asked for, and how it is found in what the model wrote."""
+"""Structured output: ask for a typed answer, and parse it from what the model wrote."""
 
 from __future__ import annotations
 

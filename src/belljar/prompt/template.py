@@ -1,4 +1,4 @@
-"""A prompt's plan: its name, its sections, and the type of its answer; checked when it is made."""
+"""Prompt templates: name, sections and the type of the answer, checked when made."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A section whose tools let a model look at files and change them, wherever those are kept."""
+"""A prompt section with tools that let a model list, read, search and change files."""
 
 from __future__ import annotations
 

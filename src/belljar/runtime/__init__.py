@@ -1,4 +1,4 @@
-"""The library's state and what happens to it: sessions, events, deadlines and budgets."""
+"""Sessions, events, deadlines and budgets of the library."""
 
 from belljar.runtime.budget import Budget, BudgetTracker
 from belljar.runtime.deadline import Deadline

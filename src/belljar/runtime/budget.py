@@ -1,4 +1,4 @@
-"""How much an evaluation may spend, and how much it has."""
+"""Budgets: how many tokens and how much time an evaluation may use, and has used."""
 
 from __future__ import annotations
 

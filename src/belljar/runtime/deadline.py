@@ -1,4 +1,4 @@
-"""When an evaluation must be over."""
+"""Deadlines: the time at which an evaluation must be over."""
 
 from __future__ import annotations
 

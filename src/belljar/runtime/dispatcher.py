@@ -1,4 +1,4 @@
-"""Events to whoever subscribed to their type: at once, in order, and one subscriber's failure is not another's."""
+"""Dispatch events to their subscribers at once and in order; one subscriber's failure does not stop the others."""
 
 from __future__ import annotations
 

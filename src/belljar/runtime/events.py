@@ -1,4 +1,4 @@
-"""What happens while a prompt is evaluated, as values."""
+"""Events of an evaluation, as values."""
 
 from __future__ import annotations
 

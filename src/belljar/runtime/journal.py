@@ -1,4 +1,4 @@
-"""What one call changes in a session, so that it can be undone and nothing else with it."""
+"""Record what one call changes in a session, so that exactly this can be undone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The library's state: values by type, changed only by events, watched by observers, rolled back as one."""
+"""Session: state by type, changed only by events, watched by observers, rolled back as one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A session's state: one tuple of values a type, and the pure functions that say what an event makes of it."""
+"""A session's state: one tuple of values for each type, and the reducers that change it. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long to wait for a provider that has too much to do, and when to give up."""
+"""Throttling: how long to wait for a provider that is overloaded, and when to give up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All or nothing: a session and the resources that can be put back, as they were before."""
+"""Transactions: restore a session and its resources when something fails."""
 
 from __future__ import annotations
 

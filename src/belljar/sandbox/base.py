@@ -1,4 +1,4 @@
-"""The ports: where sandboxes come from, what one can do, and what is asked of it."""
+"""Interfaces of sandboxes: where they come from, what they do, and the specification of one."""
 
 from __future__ import annotations
 

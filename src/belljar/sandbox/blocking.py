@@ -1,4 +1,4 @@
-"""`Sandbox`: the same without await. It waits in the calling thread, so it works in scripts, notebooks and threads."""
+"""`Sandbox`: a sandbox without await, for scripts, notebooks and threads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sandbox's values as JSON and back: what the sandbox server and its client say to each other. Pure.
+"""Encode the sandbox's values as JSON and decode them: the wire between a sandbox server and its client. Pure.
 
 `tell_X` makes a dict of a value, `read_X` makes the value again. What a caller asks (a spec, a cell, requirements) is
 the caller's fault when it is wrong, `InvalidRequest`; what a server answers is the server's, `Lost`. Names of files

@@ -1,4 +1,4 @@
-"""Where sandboxes come from, for callers who bring no source of their own: a server that is named, or this host's jail.
+"""Choose where sandboxes come from when the caller brings no source: a sandbox server, or this host's jail.
 
 Starting the jail and importing the data stack takes a second or two; every `Sandbox()` of a program shares one. This
 is the only module-level state in the room: made on first use, ended with the process.

@@ -1,4 +1,4 @@
-"""Every stop in plain words: what happened and which limit. Pure; what each reader can do about it is in `remedies`."""
+"""Explain every stop in plain words: what happened and which limit. Pure; remedies are in `remedies`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What kind of file a name says it is: the same on every host, and what data files are besides what Python knows."""
+"""Guess the MIME type of a file from its name: the same on every host."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What comes out of a cell: text, displays, the result, changed files, and how it ended. Frozen values, no I/O.
+"""Outputs of a cell: text, displays, the result, changed files, and how it ended. Frozen values, no I/O.
 
 Python allows half of a surrogate pair in a text, and nothing that texts are written to does: wherever one comes from
 inside, it is said as `\\ud800`, here and only here. Names of files are bytes, and stay as they are.

@@ -1,4 +1,4 @@
-"""Directories that are a process's for as long as it lives: told by a lock that the kernel takes back however it ends.
+"""Directories owned by a process while it lives: marked by a file lock, so that the kernel frees them however it ends.
 
 Everybody who sees the directory sees the lock, from whatever container or process namespace; the number of a process
 says nothing there, or names another one.

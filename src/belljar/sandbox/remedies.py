@@ -1,4 +1,4 @@
-"""What can be done about a stop, for each who may read of it: a remedy names only what its reader has. Pure data."""
+"""Remedies for each stop, by reader: a remedy names only what that reader can change. Pure data."""
 
 from __future__ import annotations
 

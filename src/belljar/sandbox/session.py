@@ -1,4 +1,4 @@
-"""`AsyncSandbox`: one sandbox, made when entered, gone when left."""
+"""`AsyncSandbox`: one sandbox, made on entering `async with` and gone on leaving."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a caller asks for, checked before anything is made: a bad value names its field and the remedy."""
+"""Validate what callers ask of a sandbox before anything is made; an error names the field and the remedy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text in the pieces in which models send it."""
+"""Split text into pieces as models stream it."""
 
 from __future__ import annotations
 

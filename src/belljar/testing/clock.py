@@ -1,4 +1,4 @@
-"""A clock that a test moves."""
+"""A clock that only a test moves."""
 
 from __future__ import annotations
 

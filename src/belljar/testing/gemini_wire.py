@@ -1,4 +1,4 @@
-"""Streamed answers as Gemini sends them, calls piece by piece as on Vertex and everything signed."""
+"""Write streamed answers as Gemini sends them, with calls in pieces as on Vertex, and signatures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What vendors refuse in a conversation: ids of calls, who speaks after whom, calls without results; as they say it."""
+"""Refuse conversations that vendors refuse: bad call ids, wrong order of speakers, calls without results."""
 
 from __future__ import annotations
 

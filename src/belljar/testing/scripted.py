@@ -1,4 +1,4 @@
-"""A model that plays a script and remembers what it was asked."""
+"""`ScriptedModel`: a model that plays a script and records what it was asked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A model server on a port of this machine that plays a script."""
+"""A model server on a local port that plays a script."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the model servers that people run say what they are: by their lists of models, and by pages of their own."""
+"""Identify as one of the model servers that people run: their model lists and status pages."""
 
 from __future__ import annotations
 

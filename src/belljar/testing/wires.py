@@ -1,4 +1,4 @@
-"""Streamed answers as chat completions servers, the Responses API and Anthropic's Messages API send them."""
+"""Write streamed answers as chat completions servers, the Responses API and Anthropic's Messages API send them."""
 
 from __future__ import annotations
 

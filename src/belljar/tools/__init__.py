@@ -1,4 +1,4 @@
-"""Typed tools: what a model may call, what it is called with, and what it gives."""
+"""Typed tools: what a model may call, its parameters, and its result."""
 
 from belljar.filesystem import HostFilesystem, HostMount, HostMountPreview, InMemoryFilesystem, VfsPath
 from belljar.tools.code_interpreter import CodeInterpreterOutput, FileCitation, OpenAICodeInterpreterTool

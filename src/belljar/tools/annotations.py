@@ -1,4 +1,4 @@
-"""Python's annotations as the few forms that JSON has: the one place that reads `typing`."""
+"""Translate Python annotations to the few forms that JSON has: the one place that reads `typing`."""
 
 from __future__ import annotations
 

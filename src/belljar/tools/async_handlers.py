@@ -1,4 +1,4 @@
-"""Handlers that are coroutines, awaited by a call that blocks: in its caller's loop, or in a loop of their own."""
+"""Await handlers that are coroutines from a blocking call: in the caller's loop, or in one of their own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a hosted code interpreter runs: a container made for it, or one that is there."""
+"""The container of a hosted code interpreter: made automatically, or an existing one by id."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a handler may know of the evaluation that called it."""
+"""ToolContext: what a handler may know of the evaluation that called it."""
 
 from __future__ import annotations
 

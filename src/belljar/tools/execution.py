@@ -1,4 +1,4 @@
-"""One call of a tool, as a transaction: what fails leaves the session and the files as they were."""
+"""Call a tool as a transaction: a failure leaves the session and the files as they were."""
 
 from __future__ import annotations
 

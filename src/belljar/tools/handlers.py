@@ -1,4 +1,4 @@
-"""Whether a function can be a tool's handler: what it takes and what it says it returns."""
+"""Check that a function can be a tool's handler: its parameters and its return type."""
 
 from __future__ import annotations
 

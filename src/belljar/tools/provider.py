@@ -1,4 +1,4 @@
-"""Tools that a provider runs itself: bound to it by name, with a hook for what it answers."""
+"""Tools that a provider runs itself, bound to it by name, with a hook for their results."""
 
 from __future__ import annotations
 

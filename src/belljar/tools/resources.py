@@ -1,4 +1,4 @@
-"""What handlers are handed besides their parameters, by type."""
+"""Resources that handlers are given besides their parameters, by type."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a tool gives back: words for the model, and a value for programs."""
+"""ToolResult: what a tool returns, words for the model and a value for programs."""
 
 from __future__ import annotations
 

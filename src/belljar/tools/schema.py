@@ -1,4 +1,4 @@
-"""The JSON schema of a type, written out whole: no references, and nothing allowed that is not named."""
+"""Make the JSON schema of a type: no references, no additional properties."""
 
 from __future__ import annotations
 

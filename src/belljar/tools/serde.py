@@ -1,4 +1,4 @@
-"""Typed values from JSON and back: `parse(type(x), dump(x)) == x`."""
+"""Parse typed values from JSON and dump them back: `parse(type(x), dump(x)) == x`."""
 
 from __future__ import annotations
 

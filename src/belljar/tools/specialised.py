@@ -1,4 +1,4 @@
-"""`Tool[Params, Result]` at run time: a class that knows its type arguments while its instances are made."""
+"""`Tool[Params, Result]` at run time: a class that keeps its type arguments."""
 
 from __future__ import annotations
 

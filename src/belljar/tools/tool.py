@@ -1,4 +1,4 @@
-"""A tool: a name, a description, and a typed handler, all of it checked when it is made."""
+"""Tool: a name, a description and a typed handler, checked when made."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which tool the model is to call: what may be asked for, and what that is on OpenAI's wire."""
+"""Parse and check `tool_choice`, and write it for OpenAI's wire."""
 
 from __future__ import annotations
 

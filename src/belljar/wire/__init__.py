@@ -1,1 +1,1 @@
-"""The shapes on OpenAI's wire: frozen tagged values, no I/O, nothing of ours but the errors."""
+"""Shapes of OpenAI's API: frozen tagged values, no I/O, nothing of ours but the errors."""

@@ -1,4 +1,4 @@
-"""Answers that every kind of object has: a page of a list, and that one is deleted."""
+"""Answers that all objects share: a page of a list, and the notice of a deletion."""
 
 from __future__ import annotations
 

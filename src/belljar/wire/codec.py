@@ -1,4 +1,4 @@
-"""Our values to JSON and to frames of a stream, and JSON of others' to values: the one encoder, the one decoder."""
+"""Encode values as JSON and server-sent events, and decode JSON: the one encoder, the one decoder."""
 
 from __future__ import annotations
 

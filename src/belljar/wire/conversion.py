@@ -1,4 +1,4 @@
-"""JSON made to fit a struct: a null where none is taken means absent, and the first misfit is named with its path."""
+"""Convert JSON to structs: null means absent where none is allowed, and an error names the path of the first misfit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is wrong with a value of the caller's, in the sentences and codes of OpenAI's wire."""
+"""Error messages and codes for invalid request values, as OpenAI's API words them."""
 
 from __future__ import annotations
 

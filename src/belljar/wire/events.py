@@ -1,4 +1,4 @@
-"""The events of a stream, one struct each; `type` is the tag and goes out as the event's name too."""
+"""Events of a stream, one struct each; the tag `type` is also the event's name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Our own additions to OpenAI's requests and responses, all under the key `belljar`."""
+"""Our additions to OpenAI's requests and responses, all under the key `belljar`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors as callers see them: every exception of ours as a status, headers and OpenAI's error body."""
+"""Turn exceptions into HTTP status, headers and OpenAI's error body."""
 
 from __future__ import annotations
 

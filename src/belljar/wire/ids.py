@@ -1,4 +1,4 @@
-"""Ids as they look on the wire: a prefix that tells what it is, and enough chance that nobody guesses one."""
+"""Make and recognise ids: a prefix that names the kind of object, and enough randomness that nobody guesses one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pictures in a request: a `data:` URL must hold one, which is cheaper found out here than at the provider."""
+"""Check that a `data:` URL in a request holds a picture, before a provider is asked."""
 
 from __future__ import annotations
 

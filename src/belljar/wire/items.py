@@ -1,4 +1,4 @@
-"""Items: what a conversation is made of, coming in and going out, and their parts."""
+"""Items of a conversation, input and output, and their parts."""
 
 from __future__ import annotations
 

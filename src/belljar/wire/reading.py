@@ -1,4 +1,4 @@
-"""Request bodies from bytes: JSON, then frozen values; what cannot be read is an `InvalidRequest` that names it."""
+"""Parse request bodies into frozen values; what cannot be parsed is an `InvalidRequest` that names the field."""
 
 from __future__ import annotations
 

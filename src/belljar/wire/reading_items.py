@@ -1,4 +1,4 @@
-"""Items from JSON: as callers send and replay them, and as we stored them."""
+"""Parse items from JSON: as callers send and replay them, and as we stored them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tools and tool_choice from JSON: what is declared, and that what is chosen was declared."""
+"""Parse tools and tool_choice from JSON, and check that the choice was declared."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a caller may send: request bodies as frozen values. `reading` makes them from bytes."""
+"""Request bodies as frozen values. `reading` parses them from bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The response object: one shape in every snapshot, complete from the first event on."""
+"""The response object: the same fields in every snapshot, complete from the first event on."""
 
 from __future__ import annotations
 

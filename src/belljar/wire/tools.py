@@ -1,4 +1,4 @@
-"""Tools as a request declares them, and which of them the model must or may use."""
+"""Tools that a request declares, and which of them the model must or may use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Python in a message: its fenced blocks, or all of it where it is Python and not a sentence that looks like it."""
+"""Find the Python in a message: its fenced blocks, or the whole message when that is Python and not a sentence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happened in a conversation, told in plain words: cells, results, and the whole of it in short."""
+"""Describe a conversation in plain words: cells, results, and a summary of all of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A value that fits a JSON schema, as small as it goes: arguments and answers of a model that does not think.
+"""Make the smallest value that fits a JSON schema: arguments and answers of the built-in model.
 
 A schema of a hundred bytes can ask for a value of gigabytes, for one without an end, or for the same work twice over at
 each of a hundred levels. So what was found for a part of it is remembered, and the value and the work are bounded.

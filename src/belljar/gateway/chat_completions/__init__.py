@@ -1,1 +1,1 @@
-"""Our API in OpenAI's older words, chat completions: their bodies as our requests, our answers as theirs."""
+"""The chat completions API: its requests translated to Responses requests, and our responses back."""

@@ -1,4 +1,4 @@
-"""Our events as the chunks of a chat completion, and our responses as whole ones.
+"""Translate our events to chunks of a chat completion, and our responses to whole chat completions.
 
 Cells that we ran are no tool calls of the client's to answer: they are under a key of our own, `belljar`, as the items
 that they are in the Responses API. Files are cited as URLs to fetch them from.

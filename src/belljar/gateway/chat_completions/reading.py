@@ -1,4 +1,4 @@
-"""The body of POST /v1/chat/completions as the request that our own API would have been sent."""
+"""Parse POST /v1/chat/completions into the Responses request that means the same."""
 
 from __future__ import annotations
 

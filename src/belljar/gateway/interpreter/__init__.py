@@ -1,4 +1,4 @@
-"""The code_interpreter tool: declared to a model, run in a container, told in words, pictures and files."""
+"""The code_interpreter tool: declare it to a model, run its calls in a container, report text, pictures and files."""
 
 from belljar.gateway.interpreter.tool import NAME, Interpreter, Ran
 

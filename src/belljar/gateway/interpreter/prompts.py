@@ -1,4 +1,4 @@
-"""What a model is told: the tool with its limits before it writes code, and what came of the code. Pure."""
+"""Texts for the model: the tool's description with its limits, and the result of each cell. Pure."""
 
 from __future__ import annotations
 

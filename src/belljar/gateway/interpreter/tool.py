@@ -1,4 +1,4 @@
-"""The tool itself: a call of the model's becomes a cell, and the cell's outputs a value for the wire and the model."""
+"""Run a model's code_interpreter call as a cell, and turn its outputs into items for the wire and the model."""
 
 from __future__ import annotations
 

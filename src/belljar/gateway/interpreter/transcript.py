@@ -1,4 +1,4 @@
-"""What a cell put out, in order, as a notebook shows it: text that runs together, and pictures between. Pure."""
+"""Collect a cell's outputs in order, as a notebook shows them: text joined, pictures between. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`python -m belljar.sandbox.conformance URL`: a line a check; 0 if all is well, 1 if not, 2 if nobody answers."""
+"""`python -m belljar.sandbox.conformance URL`: a line for each check; exits 0 if all hold, 1 if not, 2 if no answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The checks of the small API: `GET /health` and `POST /execute`. Each says in its first line what must hold."""
+"""Checks of `GET /health` and `POST /execute`. The first docstring line of each says what must hold."""
 
 from __future__ import annotations
 

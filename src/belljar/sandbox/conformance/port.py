@@ -1,4 +1,4 @@
-"""The checks of `/v1`, the whole sandbox: leases, cells, files. Each says in its first line what must hold.
+"""Checks of `/v1`: leases, cells, files. The first docstring line of each says what must hold.
 
 Nothing here waits for a moment and hopes: where order matters, code waits for a file that is put there when the time
 has come.

@@ -1,4 +1,4 @@
-"""All checks of a server, one after the other, each with its outcome."""
+"""Run all checks of a server, one after the other, and report the outcome of each."""
 
 from __future__ import annotations
 

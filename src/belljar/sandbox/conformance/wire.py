@@ -1,4 +1,4 @@
-"""How a server is asked, and what comes back: statuses, JSON, lines as they arrive, and the shape of errors."""
+"""HTTP client of the checks: statuses, JSON, lines as they arrive, and the shape of errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Threads for linear algebra, given back after the fork.
+"""Restore the threads of linear algebra libraries after the fork.
 
 A zygote may have one thread only, so numpy is loaded with one. A cell that looks like linear algebra gets the rest;
 one that does not is spared them.

@@ -1,4 +1,4 @@
-"""A cell: its source made into code. The last expression stands apart, as its value is shown."""
+"""Compile a cell. Its last expression is compiled apart, as its value is shown."""
 
 from __future__ import annotations
 import __future__ as future

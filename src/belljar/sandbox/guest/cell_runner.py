@@ -1,4 +1,4 @@
-"""Runs a cell in the namespace that all cells share, with one event loop that outlives them."""
+"""Run cells in one shared namespace, with one event loop that outlives them."""
 
 from __future__ import annotations
 

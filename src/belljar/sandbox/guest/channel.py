@@ -1,4 +1,4 @@
-"""The guest's end of the socket: whole frames, one at a time, from any thread."""
+"""The guest's end of the socket: send and receive whole frames, from any thread."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is shown: values become MIME bundles, and bundles become frames."""
+"""Turn displayed values into MIME bundles, and send them as frames."""
 
 from __future__ import annotations
 

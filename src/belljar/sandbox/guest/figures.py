@@ -1,4 +1,4 @@
-"""Figures: every open matplotlib figure becomes an image, and `plt.show()` shows it at once.
+"""Turn every open matplotlib figure into an image; `plt.show()` shows it at once.
 
 Costs nothing until matplotlib is imported. Works on the plain Agg backend, so that `matplotlib.use("Agg")`, which
 models like to write, changes nothing.

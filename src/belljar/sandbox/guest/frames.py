@@ -1,4 +1,4 @@
-"""The frames between host and guest: a sans-I/O codec used by both sides.
+"""Encode and decode the frames between host and guest: a sans-I/O codec used by both sides.
 
 A frame is `<u32 little-endian payload length><u8 kind><payload>`. Payloads are JSON objects, but for two forms:
 

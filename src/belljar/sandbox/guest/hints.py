@@ -1,4 +1,4 @@
-"""Hints: what a cell could do about an error that only the sandbox explains."""
+"""Add hints to errors that only the sandbox explains, such as a missing module or empty standard input."""
 
 from __future__ import annotations
 

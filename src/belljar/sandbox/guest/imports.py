@@ -1,4 +1,4 @@
-"""Import hooks: something to do when a module has been imported, and stand-ins for modules that are not there."""
+"""Import hooks: run a function after a module is imported, and provide stand-ins for missing modules."""
 
 from __future__ import annotations
 

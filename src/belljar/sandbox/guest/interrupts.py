@@ -1,4 +1,4 @@
-"""Interrupts: SIGINT becomes KeyboardInterrupt in a cell, and nothing at all outside one."""
+"""Turn SIGINT into KeyboardInterrupt inside a cell; ignore it outside one."""
 
 from __future__ import annotations
 

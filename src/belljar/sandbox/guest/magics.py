@@ -1,4 +1,4 @@
-"""Notebook lines that are not Python: `!command`, `%magic` and `%%magic`, made into calls.
+"""Rewrite notebook lines that are not Python, `!command`, `%magic` and `%%magic`, into calls.
 
 Only a line that the parser refused is ever rewritten, in place, so valid Python stays as it is and line numbers hold.
 """

@@ -1,4 +1,4 @@
-"""The part of `sys.path` that the host decides: where the packages are that were asked for, which may change later."""
+"""Keep the host's part of `sys.path`: the directories of requested packages, which may change later."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The builtins as they were at the start: the guest's own functions run on a private copy, so that no cell breaks them.
+"""Give the guest's own functions a private copy of the builtins, so that no cell can break them.
 
 A function takes its builtins from its module's `__builtins__` at the moment when it is defined. Guest modules
 therefore call `protect(globals())` before their first definition.

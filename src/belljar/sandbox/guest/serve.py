@@ -1,4 +1,4 @@
-"""The guest's main loop: take a cell, run it, say how it ended, and be ready for the next whatever the cell did."""
+"""The guest's main loop: receive a cell, run it, report its end, and recover whatever the cell did."""
 
 from __future__ import annotations
 

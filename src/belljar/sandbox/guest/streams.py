@@ -1,4 +1,4 @@
-"""Standard streams of a cell: live, fast in bursts, and whole again after every cell.
+"""Standard streams of a cell: live, buffered in bursts, and repaired after every cell.
 
 The first writes of a burst go straight to the pipe. Beyond that, text is gathered and a short-lived thread passes it
 on every few milliseconds, so that a loop of a million prints does not make a million system calls.

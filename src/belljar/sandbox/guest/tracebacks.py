@@ -1,4 +1,4 @@
-"""Tracebacks as Python prints them, without the guest's own frames."""
+"""Format tracebacks as Python does, without the guest's own frames."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A sandbox of this host's jail for callers without await: its steps are done in the calling thread."""
+"""A sandbox of the local jail for callers without await: its steps run in the calling thread."""
 
 from __future__ import annotations
 

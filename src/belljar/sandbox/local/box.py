@@ -1,7 +1,7 @@
-"""One sandbox of the local jail, as steps without a loop.
+"""One sandbox of the local jail: create, run, interrupt, restart, close, as steps without a loop.
 
 Every operation is a generator that yields `Wait` when it needs the kernel to say something, and lists of `Output`
-where the operation has any. `drive.py` runs such steps blocking or under asyncio; this file is the same for both and
+where the operation has any. `run_steps.py` runs them blocking or under asyncio; this file is the same for both and
 never blocks longer than a system call.
 """
 

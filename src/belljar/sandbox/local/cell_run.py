@@ -1,4 +1,4 @@
-"""One cell from request to `Exit`: send it, pass on what comes, mind the limits, explain the end."""
+"""One cell from request to `Exit`: send it, pass on its output, enforce the limits, explain the end."""
 
 from __future__ import annotations
 

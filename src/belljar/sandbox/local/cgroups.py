@@ -1,4 +1,4 @@
-"""Control groups: a hard limit on what all processes of a sandbox use together, where the host lets us have one.
+"""Control groups: limits on what all processes of a sandbox use together, where the host allows them.
 
 The ladder is version 2 (delegated or root), version 1, none. Without one, memory is bounded per process and watched;
 `Groups.kind` says which it is.

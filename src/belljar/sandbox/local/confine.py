@@ -1,4 +1,4 @@
-"""Giving up everything: the order of steps that turns a process into a jailed one.
+"""Confine a process: drop privileges, capabilities and system calls, in an order that matters.
 
 Order matters. Limits come before credentials, because they may need the old ones; the user namespace comes after all
 others, so that they belong to the outside and no capability held inside reaches them; no_new_privs comes before

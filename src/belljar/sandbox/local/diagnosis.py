@@ -1,4 +1,4 @@
-"""Facts about a host in, what its jail is worth out: each check with its remedy, each limit with its keeper. Pure."""
+"""Diagnose a host from facts: what its jail enforces, and the remedy for each check that fails. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The base environments: which packages a sandbox starts with, and which of them are already imported."""
+"""Base environments: the packages that a sandbox starts with, and which are imported in advance."""
 
 from __future__ import annotations
 

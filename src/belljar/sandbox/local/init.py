@@ -1,4 +1,4 @@
-"""Process 1 of a sandbox: makes its namespaces and mounts, then only holds them, reaps and counts.
+"""Process 1 of a sandbox: make its namespaces and mounts, then hold them, reap processes and measure usage.
 
 It runs no code of the user's, yet lives under the same walls (but Landlock, which would keep it from signalling the
 interpreter). When the host's end of its socket closes, it ends, and the kernel ends everything else inside.

@@ -1,4 +1,4 @@
-"""The process that runs user code: joins its sandbox, gives up everything, then becomes the guest."""
+"""The process that runs user code: join its sandbox, confine itself, then become the guest."""
 
 from __future__ import annotations
 

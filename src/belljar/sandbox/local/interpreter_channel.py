@@ -1,4 +1,4 @@
-"""The host's ends of one interpreter: frames, standard output and error, and word from the zygote."""
+"""The host's connection to one interpreter: frames, standard output and error, and messages of the zygote."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The running jail as the host holds it: one launcher, one init, a zygote for each environment."""
+"""The running jail, held by the host: one launcher, one init, a zygote for each environment."""
 
 from __future__ import annotations
 

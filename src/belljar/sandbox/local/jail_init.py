@@ -1,4 +1,4 @@
-"""Process 1 of the jail: a small, bare server that makes the init of each sandbox and starts zygotes.
+"""Process 1 of the jail: a small server that forks the init of each sandbox and starts zygotes.
 
 It is bare so that forking it is cheap; the preloaded interpreter comes from a zygote and joins the init's namespaces.
 It ends when the host is gone, and the kernel then ends everything inside.

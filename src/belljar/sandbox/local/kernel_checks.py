@@ -1,4 +1,4 @@
-"""Tries, in a process of its own, every step the jail needs of the kernel; prints one JSON line a step.
+"""Try every kernel feature that the jail needs, in a process of its own; print one JSON line for each.
 
 The steps are the jail's own functions in the jail's own order, because the parts are not enough: on Ubuntu a user
 namespace can be made but nothing mounted in it, in a container everything may work but a fresh /proc. Nothing is left

@@ -1,4 +1,4 @@
-"""A second lock on files and signals, where the kernel has Landlock: read the root, write three directories."""
+"""Landlock rules, a second lock on files and signals: read the root, write three directories."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The jail's first process: makes the outer namespaces and the root, then watches over host and jail.
+"""The jail's first process: make the outer namespaces and the root, then watch both host and jail.
 
 It stays outside, small, and does one thing: when the host process ends in whatever way, it kills the jail and removes
 the control groups that the host can no longer remove.

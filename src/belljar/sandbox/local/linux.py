@@ -1,4 +1,4 @@
-"""The Linux calls that Python does not have, as thin functions that raise OSError. Standard library only."""
+"""Linux system calls that Python lacks, as thin functions that raise OSError. Standard library only."""
 
 from __future__ import annotations
 

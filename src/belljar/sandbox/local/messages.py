@@ -1,4 +1,4 @@
-"""What the host and the jail's own processes tell each other: JSON with descriptors, over SEQPACKET sockets."""
+"""Messages between the host and the jail's processes: JSON with descriptors, over SEQPACKET sockets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a cell prints: decoded as it comes up to the cap, the whole of it in a log file beyond."""
+"""Capture what a cell prints: decoded up to the cap as it arrives, all of it in a log file beyond."""
 
 from __future__ import annotations
 

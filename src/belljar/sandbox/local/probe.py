@@ -1,4 +1,4 @@
-"""What this host can enforce, what is missing, and the command that mends it: looks, tries, and asks for a diagnosis.
+"""Probe what this host can enforce: gather facts, try the kernel, and ask for a diagnosis.
 
 Importable on any platform: it is asked before anything else of the jail is.
 """

@@ -1,4 +1,4 @@
-"""The root directory that the jail sees: a plan made on the host as data, applied by the launcher.
+"""The root directory inside the jail: planned on the host as data, built by the launcher.
 
 Nothing of the host's layout is shown but /usr and a few files of /etc: Python and its packages appear under /opt
 whatever their place on the host, so a prefix below /tmp or in a closed home directory works like any other.

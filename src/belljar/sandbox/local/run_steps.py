@@ -1,4 +1,4 @@
-"""Running a box's steps: blocking for threads, awaiting for asyncio. The same steps either way."""
+"""Run a box's steps, blocking in threads or awaiting in asyncio."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A sandbox of the local jail as asyncio code uses it: the port of `base.py` over a `Box`."""
+"""A sandbox of the local jail for asyncio: the interface of `base.py` over a `Box`."""
 
 from __future__ import annotations
 

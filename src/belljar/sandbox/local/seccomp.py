@@ -1,4 +1,4 @@
-"""The system-call filter: policy as data in, a BPF decision tree out. Pure."""
+"""Compile the system-call filter: a policy as data to a BPF decision tree. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sandboxes from this host's own jail: how many there may be, how one is made and ended, and the jail's life."""
+"""Sandboxes from this host's jail: capacity, creation, disposal, and the jail's own life."""
 
 from __future__ import annotations
 

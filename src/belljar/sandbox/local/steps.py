@@ -1,4 +1,4 @@
-"""Operations as generators: they yield `Wait` where they need the kernel, and lists of outputs where they have any."""
+"""Steps: operations as generators that yield `Wait` where they need the kernel, and outputs where they have any."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the processes of a sandbox use, as its process 1 sees them in /proc: memory, and processor time by the cell."""
+"""Measure what the processes of a sandbox use, from /proc: memory, and processor time for each cell."""
 
 from __future__ import annotations
 

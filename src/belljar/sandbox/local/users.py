@@ -1,4 +1,4 @@
-"""Whose the sandboxes are: a user of its own for each where we have the rights, otherwise ours for all."""
+"""User ids of sandboxes: one of its own for each where we may, otherwise ours for all."""
 
 from __future__ import annotations
 

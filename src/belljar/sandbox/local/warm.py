@@ -1,4 +1,4 @@
-"""The pool of warm sandboxes: a thread makes some ahead, and whoever finds none ready takes the one being made."""
+"""The pool of warm sandboxes: a thread makes some ahead; a caller who finds none waits for the next one."""
 
 from __future__ import annotations
 

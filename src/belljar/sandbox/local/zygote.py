@@ -1,4 +1,4 @@
-"""A preloaded interpreter that never runs user code: it forks one interpreter into each sandbox.
+"""A preloaded interpreter that never runs user code: it forks the interpreter of each sandbox.
 
 The packages are imported once here; a child shares the memory until it writes. Its only other work is to reap its
 children and tell the host how each ended.

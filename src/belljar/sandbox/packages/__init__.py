@@ -1,4 +1,4 @@
-"""`requirements`: wheels only, resolved outside the jail, layered read-only inside.
+"""`requirements`: fetch wheels outside the jail, and mount them read-only inside.
 
 Owns what a caller may ask for (`requirements`), how uv is run and its words explained (`fetch`), and the store of
 layers (`store`); and what is installed of the data stack (`stack`). Does not mount anything nor touch `sys.path`: the

@@ -1,4 +1,4 @@
-"""uv as a child process: wheels only, bounded in time and bytes, and its words turned into ours."""
+"""Run uv to resolve and fetch wheels, bounded in time and bytes, and translate its errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a caller may ask for by `requirements`, and what the base environment has already."""
+"""Validate `requirements`, and drop what the base environment has already."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The data stack, `belljar[data]`: what of it is installed, what is not, and how that is said."""
+"""The data stack, `belljar[data]`: which packages are installed and which are missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The store of layers: each distinct resolution is one directory, made once and never changed.
+"""Store fetched packages as layers: one directory for each resolution, made once and never changed.
 
     root/            0711
       layers/        0311  what the jail mounts; nobody, not even its owner, can list it; entries 0755

@@ -1,4 +1,4 @@
-"""Sandboxes of a sandbox server, `belljar sandbox`, which may run elsewhere: the ports of `base.py` over HTTP.
+"""Sandboxes of a sandbox server, `belljar sandbox`, over HTTP: the interfaces of `base.py`.
 
 Knows nothing of the jail, so it works on every platform. What the two say to each other is in `sandbox.codec`.
 """

@@ -1,4 +1,4 @@
-"""A sandbox of a sandbox server for callers without await: asyncio on a thread that lives as long as the sandbox."""
+"""A remote sandbox for callers without await: asyncio on a thread that lives as long as the sandbox."""
 
 from __future__ import annotations
 

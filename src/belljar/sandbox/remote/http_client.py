@@ -1,4 +1,4 @@
-"""The way to a sandbox server: one HTTP session, answers that are checked, and what is wrong put into words."""
+"""HTTP client of a sandbox server: one session, checked answers, errors in plain words."""
 
 from __future__ import annotations
 

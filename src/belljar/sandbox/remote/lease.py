@@ -1,4 +1,4 @@
-"""A sandbox's lease: the answer that stays open as long as the sandbox lives, and what is asked while it does."""
+"""The lease of a remote sandbox: a response that stays open while the sandbox lives, and requests under it."""
 
 from __future__ import annotations
 

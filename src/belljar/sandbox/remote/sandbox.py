@@ -1,4 +1,4 @@
-"""A sandbox that is elsewhere, as asyncio code uses it: the port of `base.py` over a lease."""
+"""A remote sandbox for asyncio: the interface of `base.py` over a lease."""
 
 from __future__ import annotations
 

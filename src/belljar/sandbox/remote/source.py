@@ -1,4 +1,4 @@
-"""Sandboxes from a sandbox server: found, asked for, and given back."""
+"""Sandboxes from a sandbox server: connect, acquire, release."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Contents of files as pieces of a request's body, read off the event loop and never whole in memory."""
+"""Request bodies of uploads: read off the event loop in pieces, never whole in memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The files of a sandbox that is elsewhere: streamed both ways, a tar for many at once."""
+"""Files of a remote sandbox: streamed both ways, as a tar when there are many."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an attack is, what became of it, and the few helpers its code may use. Values, no I/O."""
+"""What an attack is, its verdict, and the few helpers its code may use. Values, no I/O."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attacks by system call: every call that the filter is to refuse, tried with its own numbers and harmless arguments.
+"""Attacks by system call: every call that the filter denies, by number, with harmless arguments.
 
 The numbers stand here a second time on purpose: an attack built from the filter's own table would vanish with the
 entry that it tests. A refusal must come from the filter (EPERM); any other error means that the kernel looked at it.

@@ -1,4 +1,4 @@
-"""Where attacks are tried: two sandboxes side by side, and tripwires on the host that nothing may touch."""
+"""Try the attacks: two sandboxes side by side, and tripwires on the host that nothing may touch."""
 
 from __future__ import annotations
 

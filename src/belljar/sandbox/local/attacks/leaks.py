@@ -1,4 +1,4 @@
-"""Attacks on what the host knows: its variables, memory, files and descriptors."""
+"""Attacks on the host's secrets: its variables, memory, files and descriptors."""
 
 from __future__ import annotations
 

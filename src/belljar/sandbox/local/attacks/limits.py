@@ -1,4 +1,4 @@
-"""Attacks on the machine's means: processes, memory, disk, time."""
+"""Attacks on resources: processes, memory, disk, time."""
 
 from __future__ import annotations
 

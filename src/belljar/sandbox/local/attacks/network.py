@@ -1,4 +1,4 @@
-"""Attacks on the network: there is none, not even the host's loopback."""
+"""Attacks on the network: there must be none, not even the host's loopback."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attacks on the file system: writing where only reading is meant, and settings of the kernel."""
+"""Attacks on the file system: writing to read-only places, and the kernel's settings."""
 
 from __future__ import annotations
 

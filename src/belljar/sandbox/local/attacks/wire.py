@@ -1,4 +1,4 @@
-"""Attacks on the host's side of the connection: frames that lie, output without end, names in the host's way."""
+"""Attacks on the host's side of the connection: false frames, endless output, hostile file names."""
 
 from __future__ import annotations
 
