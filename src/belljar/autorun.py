@@ -89,7 +89,7 @@ def refusal(path: str) -> str | None:
     """Why a file of this name must not be put on a host; None where it may."""
     names = list(_names(path))
     for name in names:
-        found = _REFUSED.get(name) or _shortened(name)
+        found = _REFUSED.get(name) or _expand_short_name(name)
         if found:
             return found
     return _REFUSED_FILES.get(names[-1]) if names else None
@@ -112,19 +112,19 @@ def warning(path: str) -> str | None:
 def _names(path: str) -> Iterator[str]:
     """The names in a path as the most lenient file systems know them: `.GIT`, `.git.`, `.git::$DATA`, `.g\u200cit`."""
     for name in re.split(r"[/\\]", path):
-        folded = unicodedata.normalize("NFKC", _kept(name)).casefold()
-        folded = _kept(folded).partition(":")[0].rstrip(" .") or _kept(name)
+        folded = unicodedata.normalize("NFKC", _drop_invisible(name)).casefold()
+        folded = _drop_invisible(folded).partition(":")[0].rstrip(" .") or _drop_invisible(name)
         if folded not in ("", ".", ".."):
             yield folded
 
 
-def _kept(name: str) -> str:
+def _drop_invisible(name: str) -> str:
     if name.isascii():
         return name
     return "".join(char for char in _IGNORED.sub("", name) if unicodedata.category(char) != "Cf")
 
 
-def _shortened(name: str) -> str | None:
+def _expand_short_name(name: str) -> str | None:
     """`git~1` is `.git` where names of eight letters are kept beside the long ones."""
     short = _SHORT.fullmatch(name)
     if short is None:

@@ -416,9 +416,9 @@ class Settings:
                 values[name] = home(variables)
         return cls(
             **cast(dict[str, Any], values),
-            fetch_variables=_picked(variables, FETCH_VARIABLES),
-            provider_variables=_picked(variables, _PROVIDER),
-            origins=MappingProxyType({name: one.told for name, one in given.items()}),
+            fetch_variables=_pick_variables(variables, FETCH_VARIABLES),
+            provider_variables=_pick_variables(variables, _PROVIDER),
+            origins=MappingProxyType({name: one.source for name, one in given.items()}),
         )
 
     def check_gateway(self) -> None:
@@ -549,7 +549,7 @@ class _Given:
     origin: str
 
     @property
-    def told(self) -> str:
+    def source(self) -> str:
         return self.origin if self.key == self.name else f"{self.key} in {self.origin}"
 
 
@@ -685,7 +685,7 @@ def _from_file(environment: Mapping[str, str], named: str | None) -> Iterator[_G
         return
     for name, value in _parse(path).items():
         if name == "providers":
-            yield from _founding("providers", value, str(path))
+            yield from _read_founding_keys("providers", value, str(path))
         elif name != "api":
             yield _Given(str(name), str(name), value, str(path))
 
@@ -697,7 +697,7 @@ def _api_from_file(environment: Mapping[str, str], named: str | None) -> Iterato
             yield _Given(name, f"api.{name}", value, str(path))
 
 
-def _founding(key: str, value: object, origin: str) -> Iterator[_Given]:
+def _read_founding_keys(key: str, value: object, origin: str) -> Iterator[_Given]:
     """Follow the founding keys down."""
     if key in _FOUNDING:
         yield _Given(_FOUNDING[key], key, value, origin)
@@ -706,7 +706,7 @@ def _founding(key: str, value: object, origin: str) -> Iterator[_Given]:
     for name, inner in _table(key, value, origin).items():
         if name not in known:
             _refuse(f"{key}.{name}", None, known, origin)
-        yield from _founding(f"{key}.{name}", inner, origin)
+        yield from _read_founding_keys(f"{key}.{name}", inner, origin)
 
 
 def config_file(environment: Mapping[str, str] | None = None, named: str | None = None) -> Path | None:
@@ -766,7 +766,7 @@ def _home(environment: Mapping[str, str], variable: str, fallback: str) -> Path 
     return Path(home, fallback) if os.path.isabs(home) else None
 
 
-def _picked(environment: Mapping[str, str], pattern: re.Pattern[str]) -> Mapping[str, str]:
+def _pick_variables(environment: Mapping[str, str], pattern: re.Pattern[str]) -> Mapping[str, str]:
     return MappingProxyType({name: value for name, value in environment.items() if pattern.fullmatch(name)})
 
 

@@ -28,7 +28,7 @@ async def test_memory_beyond_the_limit_is_an_explained_end(boxes: Boxes) -> None
             assert "memory limit" in run.exit.text
         else:
             limits = Limits(memory=256 * MIB)
-            assert run.exit == explain.over("memory", limits, kept=False, seconds=run.exit.seconds)
+            assert run.exit == explain.excess("memory", limits, kept=False, seconds=run.exit.seconds)
             assert "256 MiB" in run.exit.text
         await box.run("parts = None")
         await usable(box)
@@ -89,7 +89,7 @@ async def test_processor_time_is_limited(boxes: Boxes) -> None:
         await box.run("kept = 1")
         run = await box.run("while True: pass")
         limits = Limits(cpu_time=0.5)
-        assert run.exit == explain.over("cpu", limits, kept=True, seconds=run.exit.seconds)
+        assert run.exit == explain.excess("cpu", limits, kept=True, seconds=run.exit.seconds)
         assert run.exit.seconds < PATIENCE
         assert (await box.run("kept")).text == "1"
 
@@ -310,7 +310,7 @@ async def test_a_flood_is_stopped(boxes: Boxes) -> None:
         await box.run("kept = 1")
         run = await box.run("import os\nwhile True: os.write(1, b'x' * 65536)")
         limits = Limits(output_total=8 * MIB)
-        assert run.exit == explain.over("output", limits, kept=True, seconds=run.exit.seconds)
+        assert run.exit == explain.excess("output", limits, kept=True, seconds=run.exit.seconds)
         assert "8 MiB" in run.exit.text
         assert (await box.run("kept")).text == "1"
 

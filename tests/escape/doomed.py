@@ -31,7 +31,7 @@ def main() -> None:
     with contextlib.ExitStack() as stack:
         boxes = [stack.enter_context(source.lease(Spec(packages="none"))) for _ in range(2)]
         for box in boxes:
-            run = fold(run_steps.blocking(box, box.run(Cell(LEAVE_CHILDREN))))
+            run = fold(run_steps.run_blocking(box, box.run(Cell(LEAVE_CHILDREN))))
             assert run.ok, run.exit.text
         jail = source._jail
         assert jail is not None

@@ -24,10 +24,10 @@ for _ in range(8):
 def main() -> None:
     source = LocalSource(Options(cache=Path(sys.argv[1])))
     with source.lease(Spec(packages="none", limits=Limits(memory=192 * MIB))) as box:
-        assert fold(run_steps.blocking(box, box.run(Cell(GROW_LATER)))).ok
+        assert fold(run_steps.run_blocking(box, box.run(Cell(GROW_LATER)))).ok
         print(json.dumps({"left": 8}), flush=True)
         sys.stdin.readline()
-        run = fold(run_steps.blocking(box, box.run(Cell("6 * 7"))))
+        run = fold(run_steps.run_blocking(box, box.run(Cell("6 * 7"))))
         print(json.dumps({"text": run.text}), flush=True)
     source.shut()
 

@@ -12,7 +12,7 @@ from tests import as_user
 from tests.escape.conftest import Worker
 
 from belljar.sandbox.local.attacks import ATTACKS, Attack
-from belljar.sandbox.local.attacks.ground import said
+from belljar.sandbox.local.attacks.ground import parse_report
 
 _KERNELS_OWN = ("call ", "new ", "socket family ")
 """Which of these a kernel refuses by itself depends on how it is built and who asks."""
@@ -31,7 +31,7 @@ def outside() -> Callable[[str], dict[str, tuple[list[str], list[str]]]]:
         assert worker.process.stdout
         answers = [json.loads(line) for line in worker.process.stdout]
         worker.close()
-        return {answer["name"]: said(answer["said"]) for answer in answers}
+        return {answer["name"]: parse_report(answer["said"]) for answer in answers}
 
     return outside
 

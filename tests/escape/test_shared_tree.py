@@ -34,7 +34,7 @@ def source(cache: Path) -> Iterator[LocalSource]:
 
 
 def run(box: Box, code: str) -> Run:
-    return fold(run_steps.blocking(box, box.run(Cell(code))))
+    return fold(run_steps.run_blocking(box, box.run(Cell(code))))
 
 
 def answer(source: LocalSource) -> str | None:

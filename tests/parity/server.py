@@ -138,7 +138,7 @@ class Vendors:
             rows = [{"name": f"models/{name}", "supportedGenerationMethods": ["generateContent"]} for name in names]
             return Reply({"models": rows})
         kind = server_kinds.KINDS[vendor if vendor in server_kinds.KINDS else None]
-        return Reply(data=server_kinds.listing(kind, names))
+        return Reply(data=server_kinds.list_models(kind, names))
 
 
 def _said(path: str, asked: Asked) -> Reply:

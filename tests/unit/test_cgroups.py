@@ -42,14 +42,14 @@ sys.stdin.readline()
 
 def trees() -> list[str]:
     """Where groups can be tried: a plain directory anywhere, and the real hierarchies that we may write."""
-    found = {"v1": cgroups._own("memory"), "v2": cgroups._own("")}
+    found = {"v1": cgroups.find_own_group("memory"), "v2": cgroups.find_own_group("")}
     return ["plain", *(name for name, path in found.items() if path and os.access(path, os.W_OK))]
 
 
 @pytest.fixture(params=trees())
 def tree(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
     """A group of this test's own, in which others are made."""
-    top = {"plain": tmp_path, "v1": cgroups._own("memory"), "v2": cgroups._own("")}[request.param]
+    top = {"plain": tmp_path, "v1": cgroups.find_own_group("memory"), "v2": cgroups.find_own_group("")}[request.param]
     assert top is not None
     path = top / f"test-{os.getpid()}-{secrets.token_hex(4)}"
     path.mkdir()
@@ -178,12 +178,12 @@ def test_a_start_at_the_moment_of_anothers_sweep(tmp_path: Path) -> None:
 
     path, hold = owned_directories.claim(partial(make, swept=["first", "second"]))
     assert path.name == "third"
-    with owned_directories.abandoned(path) as dead:
+    with owned_directories.check_abandoned(path) as dead:
         assert not dead
     owned_directories.let_go(hold)
-    with owned_directories.abandoned(path) as dead:
+    with owned_directories.check_abandoned(path) as dead:
         assert dead
-    with owned_directories.abandoned(tmp_path / "first") as dead:
+    with owned_directories.check_abandoned(tmp_path / "first") as dead:
         assert not dead
 
 

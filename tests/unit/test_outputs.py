@@ -71,15 +71,15 @@ def test_sizes_read_as_people_write_them(count: int, text: str) -> None:
 @pytest.mark.parametrize(
     ("made", "status", "reason", "words"),
     [
-        (lambda kept: explain.timed_out(2.5, kept=kept, seconds=3), "timed_out", None,
+        (lambda kept: explain.timeout(2.5, kept=kept, seconds=3), "timed_out", None,
          ["longer than its 2.5 s", "Stopped: the cell"]),
-        (lambda kept: explain.interrupted(kept=kept, error=None, seconds=3), "killed", "interrupted",
+        (lambda kept: explain.interrupt(kept=kept, error=None, seconds=3), "killed", "interrupted",
          ["Interrupted on request."]),
-        (lambda kept: explain.over("memory", Limits(memory=4 * GIB), kept=kept, seconds=3), "killed", "memory",
+        (lambda kept: explain.excess("memory", Limits(memory=4 * GIB), kept=kept, seconds=3), "killed", "memory",
          ["the 4 GiB of memory"]),
-        (lambda kept: explain.over("cpu", Limits(cpu_time=9), kept=kept, seconds=3), "killed", "cpu",
+        (lambda kept: explain.excess("cpu", Limits(cpu_time=9), kept=kept, seconds=3), "killed", "cpu",
          ["9 s of processor time"]),
-        (lambda kept: explain.over("output", Limits(output_total=8 * MIB), kept=kept, seconds=3), "killed", "output",
+        (lambda kept: explain.excess("output", Limits(output_total=8 * MIB), kept=kept, seconds=3), "killed", "output",
          ["printed more than 8 MiB"]),
     ],
 )  # fmt: skip
@@ -108,21 +108,21 @@ def test_a_stop_names_its_limit(made: object, status: str, reason: str | None, w
     ],
 )  # fmt: skip
 def test_the_end_of_an_interpreter(status: int, reason: str, text: str) -> None:
-    seen = explain.ended(status, out_of_memory=False, limits=LIMITS, seconds=1)
+    seen = explain.process_end(status, out_of_memory=False, limits=LIMITS, seconds=1)
     assert seen == Exit("killed", text, reason=reason, code=status, kept=False, seconds=1)  # type: ignore[arg-type]
 
 
 def test_the_end_for_want_of_memory() -> None:
-    seen = explain.ended(-9, out_of_memory=True, limits=LIMITS, seconds=1)
-    assert seen == explain.over("memory", LIMITS, kept=False, seconds=1)
+    seen = explain.process_end(-9, out_of_memory=True, limits=LIMITS, seconds=1)
+    assert seen == explain.excess("memory", LIMITS, kept=False, seconds=1)
 
 
 def test_other_ends() -> None:
-    seen = explain.disconnected(seconds=1)
+    seen = explain.disconnect(seconds=1)
     assert (seen.status, seen.reason, seen.kept) == ("killed", "disconnected", False)
     assert LOST in seen.text
     gone = "The sandbox was lost (why). Its variables are gone."
-    assert explain.lost("why", seconds=1) == Exit("killed", gone, reason="lost", kept=False, seconds=1, limit="lost")
+    assert explain.loss("why", seconds=1) == Exit("killed", gone, reason="lost", kept=False, seconds=1, limit="lost")
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_other_ends() -> None:
 )  # fmt: skip
 def test_an_exception_is_told_with_the_limit_behind_it(kind: str, message: str, note: str, text: str) -> None:
     error = Error(kind, message, "Traceback …")
-    told = explain.raised(error, LIMITS, code=None, note=note, seconds=1)
+    told = explain.exception(error, LIMITS, code=None, note=note, seconds=1)
     assert told == Exit("raised", text, told.hint, error=error, seconds=1, limit=told.limit)
     assert text.endswith(told.hint)
     assert told.hint.startswith(note)
@@ -175,11 +175,11 @@ def test_an_exception_is_told_with_the_limit_behind_it(kind: str, message: str, 
     ],
 )  # fmt: skip
 def test_an_exception_has_its_limit(kind: str, message: str, limit: str | None) -> None:
-    assert explain.raised(Error(kind, message, ""), LIMITS, code=None, note="", seconds=1).limit == limit
+    assert explain.exception(Error(kind, message, ""), LIMITS, code=None, note="", seconds=1).limit == limit
 
 
 def test_what_the_guest_knows_of_memory_is_told_in_one_way() -> None:
-    told = explain.raised(Error("MemoryError", "", ""), LIMITS, code=None, note="", seconds=1, limit="memory")
+    told = explain.exception(Error("MemoryError", "", ""), LIMITS, code=None, note="", seconds=1, limit="memory")
     assert (
         told.text == f"MemoryError. The memory limit of {explain.size(LIMITS.memory)} was reached; variables are kept."
     )

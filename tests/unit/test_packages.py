@@ -38,9 +38,9 @@ from belljar.errors import (
     SandboxError,
     TooLarge,
 )
-from belljar.sandbox.packages import Installed, LayerPolicy, Pin, installed
+from belljar.sandbox.packages import Installed, LayerPolicy, Pin, list_installed
 from belljar.sandbox.packages.fetch import Fetch, explain
-from belljar.sandbox.packages.requirements import MEANT, missing, unnamed
+from belljar.sandbox.packages.requirements import MEANT, find_missing, find_unrequested
 from belljar.sandbox.packages.store import Layer, LayerStore
 from belljar.sandbox.packages.uv_program import find_uv
 
@@ -188,17 +188,17 @@ def test_an_allow_list_holds(stores: Stores) -> None:
 def test_remedies_are_names_that_are_not_refused_themselves() -> None:
     for remedy in MEANT.values():
         if " " not in remedy:
-            assert missing([remedy], base={}, most=1)
+            assert find_missing([remedy], base={}, most=1)
 
 
 def test_duplicates_are_merged_and_names_normalised() -> None:
-    found = missing(["Poly_Lars>=1", "poly.lars[B]<2", 'x; os_name=="nt"', "x"], base={}, most=9)
+    found = find_missing(["Poly_Lars>=1", "poly.lars[B]<2", 'x; os_name=="nt"', "x"], base={}, most=9)
     assert [str(one) for one in found] == ["poly-lars[b]<2,>=1", "x", 'x; os_name == "nt"']
 
 
 def test_what_is_asked_for_again_is_found_by_name() -> None:
     earlier = ("Poly_Lars>=1", "x; os_name == 'nt'", "y[a]", "z")
-    assert unnamed(earlier, ["poly.lars==2", " X<3", "y", "other"]) == ("z",)
+    assert find_unrequested(earlier, ["poly.lars==2", " X<3", "y", "other"]) == ("z",)
 
 
 PIECES = st.sampled_from(
@@ -211,7 +211,7 @@ PIECES = st.sampled_from(
 @example(["tiny; touch x"])
 def test_any_text_is_taken_or_refused_by_name(texts: list[str]) -> None:
     try:
-        found = missing(texts, base={"numpy": NUMPY}, most=3)
+        found = find_missing(texts, base={"numpy": NUMPY}, most=3)
     except CallerError:
         pass
     else:
@@ -240,14 +240,14 @@ def test_installed_lists_names_versions_and_imports(tmp_path: Path) -> None:
         with zipfile.ZipFile(wheel(tmp_path, "Some_Pack", version, requires=["x>1; extra == 'm'", "y"],
                                    files=content)) as archive:  # fmt: skip
             archive.extractall(home)
-    found = installed([first, second])
+    found = list_installed([first, second])
     assert found == (Installed("some-pack", "1.0", "", ("Pack", "Some_Pack", "n"), ("x>1; extra == 'm'",)),)
 
 
 def test_installed_knows_this_environment() -> None:
     import packaging
 
-    found = {one.name: one for one in installed([Path(packaging.__file__).parents[1]])}
+    found = {one.name: one for one in list_installed([Path(packaging.__file__).parents[1]])}
     assert found["packaging"].version == packaging.__version__
     assert "packaging" in found["packaging"].imports
     assert list(found) == sorted(found)
@@ -534,11 +534,11 @@ def test_modes_and_links_are_made_plain(stores: Stores, links: Path) -> None:
 
 
 def test_links_that_got_through_would_be_refused(tmp_path: Path) -> None:
-    from belljar.sandbox.packages.store import _sealed
+    from belljar.sandbox.packages.store import _seal_files
 
     (tmp_path / "out").symlink_to("/etc")
     with pytest.raises(InvalidRequest, match="'out', which is no plain file"):
-        _sealed(tmp_path)
+        _seal_files(tmp_path)
 
 
 # Limits

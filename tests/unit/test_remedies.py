@@ -14,7 +14,7 @@ from belljar.gateway.interpreter.tool import _PARAMETERS
 from belljar.sandbox import explain
 from belljar.sandbox.base import Limits
 from belljar.sandbox.outputs import Error, Exit, Limit
-from belljar.sandbox.remedies import REMEDIES, Reader, addressed
+from belljar.sandbox.remedies import REMEDIES, Reader, address_to
 from belljar.sandbox.server import execute
 from belljar.sandbox.validation import Asked
 from belljar.wire.tools import AutoContainer
@@ -23,20 +23,20 @@ LIMITS = Limits(cpu_time=9.0)
 
 
 def raised(kind: str, message: str, limit: Limit | None = None) -> Exit:
-    return explain.raised(Error(kind, message, ""), LIMITS, code=None, note="", seconds=1, limit=limit)
+    return explain.exception(Error(kind, message, ""), LIMITS, code=None, note="", seconds=1, limit=limit)
 
 
 STOPS: Mapping[str, Exit] = {
-    "time": explain.timed_out(2.5, kept=True, seconds=3),
-    "interrupted": explain.interrupted(kept=True, error=None, seconds=3),
-    "memory": explain.over("memory", LIMITS, kept=False, seconds=3),
-    "cpu": explain.over("cpu", LIMITS, kept=True, seconds=3),
-    "output": explain.over("output", LIMITS, kept=True, seconds=3),
-    "out of memory": explain.ended(-9, out_of_memory=True, limits=LIMITS, seconds=1),
-    "exited": explain.ended(3, out_of_memory=False, limits=LIMITS, seconds=1),
-    "crashed": explain.ended(-11, out_of_memory=False, limits=LIMITS, seconds=1),
-    "disconnected": explain.disconnected(seconds=1),
-    "lost": explain.lost("why", seconds=1),
+    "time": explain.timeout(2.5, kept=True, seconds=3),
+    "interrupted": explain.interrupt(kept=True, error=None, seconds=3),
+    "memory": explain.excess("memory", LIMITS, kept=False, seconds=3),
+    "cpu": explain.excess("cpu", LIMITS, kept=True, seconds=3),
+    "output": explain.excess("output", LIMITS, kept=True, seconds=3),
+    "out of memory": explain.process_end(-9, out_of_memory=True, limits=LIMITS, seconds=1),
+    "exited": explain.process_end(3, out_of_memory=False, limits=LIMITS, seconds=1),
+    "crashed": explain.process_end(-11, out_of_memory=False, limits=LIMITS, seconds=1),
+    "disconnected": explain.disconnect(seconds=1),
+    "lost": explain.loss("why", seconds=1),
     "MemoryError": raised("MemoryError", "", "memory"),
     "disk": raised("OSError", "[Errno 28] No space left on device"),
     "file_size": raised("OSError", "[Errno 27] File too large"),
@@ -95,7 +95,7 @@ def test_every_limit_has_a_stop_and_a_remedy() -> None:
 @pytest.mark.parametrize("reader", Reader)
 @pytest.mark.parametrize("stop", STOPS)
 def test_no_remedy_names_what_its_reader_has_not(stop: str, reader: Reader) -> None:
-    told = addressed(STOPS[stop], reader)
+    told = address_to(STOPS[stop], reader)
     has = HAS[reader]()
     for kind, name in names_in(told.remedy):
         assert name in has.get(kind, ()), f"{reader.name} has no {kind} {name}: {told.remedy}"
@@ -108,15 +108,15 @@ def test_no_remedy_names_what_its_reader_has_not(stop: str, reader: Reader) -> N
 
 @pytest.mark.parametrize("stop", STOPS)
 def test_a_model_is_asked_for_nothing_that_only_others_can_give(stop: str) -> None:
-    told = addressed(STOPS[stop], Reader.MODEL).remedy
+    told = address_to(STOPS[stop], Reader.MODEL).remedy
     assert not re.search(r"timeout|tier|memory_limit|more memory|longer|operator|belljar|pip install", told), told
 
 
 @pytest.mark.parametrize("stop", STOPS)
 def test_the_last_reader_is_the_one_that_is_told(stop: str) -> None:
-    once = addressed(STOPS[stop], Reader.COMMAND)
-    assert addressed(addressed(STOPS[stop], Reader.PROGRAM), Reader.COMMAND) == once
-    assert addressed(once, Reader.COMMAND) == once
+    once = address_to(STOPS[stop], Reader.COMMAND)
+    assert address_to(address_to(STOPS[stop], Reader.PROGRAM), Reader.COMMAND) == once
+    assert address_to(once, Reader.COMMAND) == once
 
 
 @pytest.mark.parametrize(
@@ -135,9 +135,9 @@ def test_the_last_reader_is_the_one_that_is_told(stop: str) -> None:
     ],
 )  # fmt: skip
 def test_remedies(stop: str, reader: Reader, remedy: str) -> None:
-    assert addressed(STOPS[stop], reader).remedy == remedy
+    assert address_to(STOPS[stop], reader).remedy == remedy
 
 
 def test_a_cell_that_went_well_may_have_a_remedy_too() -> None:
     asked_pip: Any = Exit("ok", limit="packages")
-    assert addressed(asked_pip, Reader.COMMAND).text == "Add it: --require NAME."
+    assert address_to(asked_pip, Reader.COMMAND).text == "Add it: --require NAME."

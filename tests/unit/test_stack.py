@@ -9,7 +9,7 @@ from packaging.requirements import Requirement
 from belljar.errors import BadSettings
 from belljar.sandbox.local.environments import choose, environment
 from belljar.sandbox.packages import Installed, Stack
-from belljar.sandbox.packages.stack import declared, judge
+from belljar.sandbox.packages.stack import judge_stack, read_declared
 
 PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
 
@@ -19,13 +19,13 @@ def found(*names: str) -> tuple[Installed, ...]:
     return tuple(Installed(name, "1", imports=(imports.get(name, name),)) for name in names)
 
 
-WHOLE = judge(found(*declared()[1]))
-CORE = judge(found("pyyaml"))
-PART = judge(found("numpy", "pillow", "pyyaml"))
+WHOLE = judge_stack(found(*read_declared()[1]))
+CORE = judge_stack(found("pyyaml"))
+PART = judge_stack(found("numpy", "pillow", "pyyaml"))
 
 
 def test_the_stack_is_what_the_project_says() -> None:
-    core, data = declared()
+    core, data = read_declared()
     assert core == {Requirement(text).name for text in PROJECT["dependencies"]}
     assert data == {Requirement(text).name for text in PROJECT["optional-dependencies"]["data"]}
 
@@ -35,7 +35,7 @@ def test_the_stack_is_what_the_project_says() -> None:
     [
         (WHOLE, "data", "", ""),
         (CORE, "none", "is not installed", "pip install 'belljar[data]'"),
-        (judge(()), "none", "is not installed", "pip install 'belljar[data]'"),
+        (judge_stack(()), "none", "is not installed", "pip install 'belljar[data]'"),
         (PART, "data", "lacks beautifulsoup4, lxml, matplotlib, ", "pip install 'belljar[data]'"),
         (
             WHOLE.tried({"numpy": "ImportError: no"}),

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.helpers.glass import Glass
 
-from belljar.cli.terminal import Screen, laid_out, shortened
+from belljar.cli.terminal import Screen, lay_out, shorten
 
 COLUMNS = 80
 ORDERS = st.sampled_from(
@@ -103,12 +103,12 @@ def test_a_pipe_gets_every_byte_but_our_lines_are_plain_there_too() -> None:
 
 @given(st.text(st.characters(codec=None, categories=None), max_size=400), st.integers(40, 120))
 def test_a_long_line_of_ours_begins_no_other(text: str, columns: int) -> None:
-    for row in laid_out(f"saved {text}".replace("\n", ""), columns):
+    for row in lay_out(f"saved {text}".replace("\n", ""), columns):
         assert row.startswith(("saved ", "     | "))
         assert len(row) <= columns
-    assert len(shortened(text, columns)) <= columns
+    assert len(shorten(text, columns)) <= columns
 
 
 def test_wide_letters_count_twice() -> None:
-    assert [len(row) for row in laid_out("報" * 60, 40)] == [20, 7 + 16, 7 + 16, 7 + 8]
-    assert shortened("報" * 60, 40) == "報" * 19 + "…"
+    assert [len(row) for row in lay_out("報" * 60, 40)] == [20, 7 + 16, 7 + 16, 7 + 8]
+    assert shorten("報" * 60, 40) == "報" * 19 + "…"

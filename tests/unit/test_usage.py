@@ -189,10 +189,10 @@ def test_a_process_is_seen_as_it_is(child: subprocess.Popen[bytes]) -> None:
     assert seen.started >= me.started
     assert usage._memory(os.getpid()) > 1 << 20
     os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
-    spent = usage.spent()
+    spent = usage.measure_processes()
     assert spent[child.pid, seen.started].own >= 0.2  # a zombie has used what it used
     child.wait()
-    later = usage.spent()
+    later = usage.measure_processes()
     assert (child.pid, seen.started) not in later
     key = (os.getpid(), me.started)
     assert later[key].reaped >= spent[key].reaped + 0.2 - 2 * TICK

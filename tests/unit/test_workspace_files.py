@@ -75,7 +75,7 @@ def box(source: LocalSource) -> Iterator[Box]:
 
 
 def run(box: Box, code: str) -> Run:
-    ran = fold(run_steps.blocking(box, box.run(Cell(code))))
+    ran = fold(run_steps.run_blocking(box, box.run(Cell(code))))
     assert ran.ok, ran.exit.text + ran.stderr
     return ran
 
@@ -403,7 +403,7 @@ def test_a_race_between_directory_and_link_is_never_won(box: Box, tmp_path: Path
     secret.write_bytes(SECRET)
     wanted = [("real/key.txt", b"mine"), ("elsewhere/key.txt", b"mine"), ("plain", b"mine"), ("environ", b"mine")]
     seen = {"read": 0, "refused": 0}
-    outputs = run_steps.blocking(box, box.run(Cell(SWAP.format(outside=str(tmp_path)))))
+    outputs = run_steps.run_blocking(box, box.run(Cell(SWAP.format(outside=str(tmp_path)))))
     next(outputs)
     deadline = time.monotonic() + 1.0
     files = box.files
@@ -442,7 +442,7 @@ while time.monotonic() < deadline:
     except OSError:
         pass        # the host writes into it meanwhile
 """
-    outputs = run_steps.blocking(box, box.run(Cell(code)))
+    outputs = run_steps.run_blocking(box, box.run(Cell(code)))
     next(outputs)
     deadline = time.monotonic() + 0.8
     looks = 0
@@ -590,7 +590,7 @@ def test_kinds_of_data_files_are_known() -> None:
 
 
 def test_changes_are_told_even_when_the_cell_is_killed(box: Box) -> None:
-    ran = fold(run_steps.blocking(box, box.run(Cell("import os; open('last', 'w').write('x'); os._exit(1)"))))
+    ran = fold(run_steps.run_blocking(box, box.run(Cell("import os; open('last', 'w').write('x'); os._exit(1)"))))
     assert ran.exit.reason == "exited"
     assert changes(ran) == [("last", "created")]
     assert box.files.read("last") == b"x"

@@ -14,9 +14,9 @@ from belljar.models import ending
 from belljar.prompt.prompt import Prompt, PromptResponse, RenderedPrompt
 from belljar.prompt.template import OutputT
 from belljar.runtime import Budget, BudgetTracker, Deadline, SessionProtocol, ThrottlePolicy
-from belljar.runtime.dispatcher import check_waits_for_nothing
+from belljar.runtime.dispatcher import check_not_coroutine
 from belljar.tools import ResourceRegistry
-from belljar.tools.tool_choice import Chosen, ToolChoice, choice_of
+from belljar.tools.tool_choice import Chosen, ToolChoice, parse_choice
 
 MAX_TURNS = 50
 _log = logging.getLogger(__name__)
@@ -39,7 +39,7 @@ class ProviderAdapter(ABC):
         check_kind(f"{name}.throttle", throttle, ThrottlePolicy)
         check_whole(f"{name}.max_turns", max_turns)
         self.model = model
-        self.tool_choice = choice_of(tool_choice)
+        self.tool_choice = parse_choice(tool_choice)
         self.throttle = throttle or ThrottlePolicy()
         self.max_turns = max_turns
         """How often the model is asked in one evaluation; TurnLimitExceededError where it then wants to go on."""
@@ -95,7 +95,7 @@ class ProviderAdapter(ABC):
 
     def _choice(self, prompt: Prompt[Any]) -> Chosen:
         """The prompt's goes before the adapter's."""
-        own = choice_of(prompt.template.tool_choice)
+        own = parse_choice(prompt.template.tool_choice)
         return self.tool_choice if own is None else own
 
     @abstractmethod
@@ -116,7 +116,7 @@ class ProviderAdapter(ABC):
         on_text: OnText | None,
     ) -> Evaluation[OutputT]:
         check_evaluation(prompt, session, deadline, budget, tracker, resources, on_text)
-        check_waits_for_nothing(on_text, "evaluate: on_text")
+        check_not_coroutine(on_text, "evaluate: on_text")
         if budget is not None and tracker is not None and tracker.budget is not budget:
             raise ValueError("evaluate: budget is not that of budget_tracker; pass one of them")
         if tracker is None and budget is not None:

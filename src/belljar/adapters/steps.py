@@ -9,7 +9,7 @@ from time import sleep
 from typing import Any, TypeAlias, TypeVar
 
 from belljar.runtime import Deadline
-from belljar.tools.async_handlers import awaiting_in
+from belljar.tools.async_handlers import await_in
 
 T = TypeVar("T")
 Body: TypeAlias = dict[str, Any]
@@ -53,7 +53,7 @@ Steps: TypeAlias = Generator[Step, Any, T]
 
 def run(steps: Steps[T], ask: Callable[[Ask], Heard]) -> T:
     """In the calling thread. Handlers that are coroutines are awaited one by one, each in a loop of its own."""
-    with awaiting_in(None):
+    with await_in(None):
         return _run(steps, ask)
 
 
@@ -86,7 +86,7 @@ async def run_async(steps: Steps[T], ask: Callable[[Ask], Awaitable[Heard]]) -> 
 
     Handlers that are coroutines are awaited in the loop, while the thread waits for them.
     """
-    with awaiting_in(asyncio.get_running_loop()):
+    with await_in(asyncio.get_running_loop()):
         return await _run_async(steps, ask)
 
 

@@ -178,7 +178,7 @@ def _save(answered: CodeExecutionResponse, teller: Teller, args: argparse.Namesp
         return True
     place = args.out or Path()
     well = not args.zip or not any(autorun.refusal(one.filename) for one in files)
-    files = _packed(files, args.zip, teller) if args.zip else _named(files, place)
+    files = _pack_files(files, args.zip, teller) if args.zip else _name_figures(files, place)
     if not files:
         return well
     project = Project(place)
@@ -203,7 +203,9 @@ def _save(answered: CodeExecutionResponse, teller: Teller, args: argparse.Namesp
     return well
 
 
-def _packed(files: Sequence[CodeExecutionOutputFile], name: str, teller: Teller) -> Sequence[CodeExecutionOutputFile]:
+def _pack_files(
+    files: Sequence[CodeExecutionOutputFile], name: str, teller: Teller
+) -> Sequence[CodeExecutionOutputFile]:
     """One archive of all that may leave; of the rest you are told."""
     from belljar.files import zipped
 
@@ -216,7 +218,7 @@ def _packed(files: Sequence[CodeExecutionOutputFile], name: str, teller: Teller)
     return [zipped(kept, name)] if kept else []
 
 
-def _named(files: Sequence[CodeExecutionOutputFile], place: Path) -> list[CodeExecutionOutputFile]:
+def _name_figures(files: Sequence[CodeExecutionOutputFile], place: Path) -> list[CodeExecutionOutputFile]:
     """Figures that were only shown never get the name of a file in `place`: nobody has chosen it."""
     from belljar.files.results import is_shown
     from belljar.providers.output_names import figure
@@ -243,7 +245,7 @@ def _decider(args: argparse.Namespace, project: Project, teller: Teller) -> Ask:
         return Approval.yes if args.overwrite else lambda proposals: Approval.unasked(proposals, project)
     if not args.no_save and not args.json and args.message != "-" and sys.stdin.isatty():
         teller.fresh()
-        return consent.asking(project, sys.stdin, sys.stderr)
+        return consent.ask_at_terminal(project, sys.stdin, sys.stderr)
 
     def nobody(proposals: Sequence[Any]) -> Approval:
         teller.note(listing(proposals))

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from belljar.cli.terminal import Screen, shortened, width
+from belljar.cli.terminal import Screen, shorten, width
 from belljar.files.generation import ExecutableCode, Part
 from belljar.files.results import CodeExecutionOutputFile, as_json
 from belljar.sandbox.outputs import Limit
@@ -33,9 +33,9 @@ class Teller:
         if self._json:
             self.line({"output": "text", "text": piece})
             return
-        self._under("")
+        self._begin_part("")
         self._out.write(piece)
-        self._moved(piece)
+        self._note_column(piece)
 
     def see(self, event: Any) -> None:
         """What passes in a stream of the Responses API."""
@@ -50,9 +50,9 @@ class Teller:
                     self.line({"output": "code", "code": event.code})
             case "belljar:code_interpreter_call.output.delta":
                 self._live[event.item_id] = self._live.get(event.item_id, "") + event.delta
-                self._printed(event.delta, event.stream)
+                self._print_text(event.delta, event.stream)
             case "response.output_item.done" if event.item.type == "code_interpreter_call":
-                self._finished(event.item)
+                self._show_rest(event.item)
 
     def parts(self, parts: Iterable[Part]) -> None:
         """Code and results that came only with the whole answer."""
@@ -60,9 +60,9 @@ class Teller:
             return
         for part in parts:
             if isinstance(part, ExecutableCode):
-                self._code(part.code)
+                self._print_code(part.code)
             elif part.output:
-                self._printed(part.output, "stdout")
+                self._print_text(part.output, "stdout")
 
     def file(self, file: CodeExecutionOutputFile, saved: str | None) -> None:
         if self._json:
@@ -77,13 +77,13 @@ class Teller:
     def progress(self, text: str) -> None:
         """A line of our own that the next one is written over, on a terminal only; an empty one clears it."""
         if not self._json and sys.stderr.isatty():
-            sys.stderr.write(f"\r\x1b[K{shortened(text, width(sys.stderr) - 1)}")
+            sys.stderr.write(f"\r\x1b[K{shorten(text, width(sys.stderr) - 1)}")
             sys.stderr.flush()
 
     def fresh(self) -> None:
         """What comes next is ours: on a line of its own, in no colour, and with nothing below."""
-        self._under("")
-        self._fresh()
+        self._begin_part("")
+        self._begin_line()
         self._out.settle()
         self._err.settle()
 
@@ -102,33 +102,33 @@ class Teller:
         if self._json:
             self.line({"output": "exit", "exit_code": code})
         else:
-            self._under("")
+            self._begin_part("")
         return code
 
     def line(self, data: Mapping[str, Any]) -> None:
         sys.stdout.write(json.dumps(data) + "\n")
         sys.stdout.flush()
 
-    def _finished(self, item: Any) -> None:
+    def _show_rest(self, item: Any) -> None:
         """A cell is done: what was not shown while it ran."""
         if not self._seen and getattr(item, "code", None):
             self._seen = True
-            self._code(item.code)
+            self._print_code(item.code)
         self._limit = _limit(getattr(item, "belljar", None))
         live = self._live.pop(item.id, "")
         logs = "".join(one.logs for one in getattr(item, "outputs", None) or () if getattr(one, "type", "") == "logs")
         if not live:
-            self._printed(logs, "stdout")
+            self._print_text(logs, "stdout")
         elif logs.startswith(live):  # the rest is how it ended: a traceback, or why it was stopped
-            self._printed(logs[len(live) :], "stderr")
+            self._print_text(logs[len(live) :], "stderr")
 
-    def _code(self, code: str) -> None:
+    def _print_code(self, code: str) -> None:
         if self._json:
             self.line({"output": "code", "code": code})
         else:
             self._note(code, "code")
 
-    def _printed(self, text: str, stream: str) -> None:
+    def _print_text(self, text: str, stream: str) -> None:
         if not text:
             return
         if self._json:
@@ -137,25 +137,25 @@ class Teller:
             self._note(text, "output")
 
     def _note(self, text: str, head: str) -> None:
-        self._under(head)
+        self._begin_part(head)
         self._err.write(text)
-        self._moved(text)
+        self._note_column(text)
 
-    def _under(self, head: str) -> None:
+    def _begin_part(self, head: str) -> None:
         """Begin another part, under a heading of its own."""
         if head == self._head:
             return
-        self._fresh()
+        self._begin_line()
         self._out.settle()
         self._err.say(f"── {head} ──" if head else "──")
         self._head = head
 
-    def _fresh(self) -> None:
+    def _begin_line(self) -> None:
         if self._column:
             self._err.write("\n")
             self._column = 0
 
-    def _moved(self, text: str) -> None:
+    def _note_column(self, text: str) -> None:
         if text:
             self._column = 0 if text.endswith("\n") else 1
 

@@ -82,16 +82,16 @@ def _rows(one: Shown) -> Iterator[tuple[str, str, str]]:
         for upstream in one.value:
             yield f"upstreams.{upstream['name']}", _upstream(upstream), one.origin
     else:
-        yield one.name, _written(one.value), one.origin
+        yield one.name, _format_value(one.value), one.origin
 
 
 def _upstream(told: dict[str, Any]) -> str:
     key = "with a key" if told["api_key"] else "without a key"
-    models = f", {_written(told['models'])}" if told["models"] else ""
+    models = f", {_format_value(told['models'])}" if told["models"] else ""
     return f"{told['base_url']} ({told['dialect']}, {key}{models})"
 
 
-def _written(value: object) -> str:
+def _format_value(value: object) -> str:
     """As it would stand in a file."""
     match value:
         case None:

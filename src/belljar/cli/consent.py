@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TextIO
 
-from belljar.cli.terminal import forget_typed, laid_out, shortened, width
+from belljar.cli.terminal import forget_typed, lay_out, shorten, width
 from belljar.errors import BelljarError, InvalidRequest
 from belljar.files.approval import (
     QUESTION,
@@ -25,7 +25,7 @@ _LINES = 40
 _INDENT = "    "
 
 
-def asking(project: Project, answers: TextIO, paper: TextIO) -> Ask:
+def ask_at_terminal(project: Project, answers: TextIO, paper: TextIO) -> Ask:
     """Asks until there is an answer that can be followed. The end of the input means no."""
 
     def ask(proposals: Sequence[Proposal]) -> Approval:
@@ -41,17 +41,17 @@ def asking(project: Project, answers: TextIO, paper: TextIO) -> Ask:
                 line = f"select {_question('Which numbers? ', answers, paper) or ''}"
             try:
                 if rename := read_rename(line):
-                    proposals = _renamed(proposals, *rename, project)
+                    proposals = _rename_file(proposals, *rename, project)
                     _show(proposals, paper)
                 else:
                     return _read(line, proposals, project)
             except (BelljarError, OSError) as error:
-                _say(laid_out(str(error), width(paper)), paper)
+                _say(lay_out(str(error), width(paper)), paper)
 
     return ask
 
 
-def _renamed(proposals: Sequence[Proposal], number: int, name: str, project: Project) -> Sequence[Proposal]:
+def _rename_file(proposals: Sequence[Proposal], number: int, name: str, project: Project) -> Sequence[Proposal]:
     """Under a name that it can have: for one that it cannot, the list stays as it was."""
     changed = renamed(proposals, number, name, project)
     if why := changed[number - 1].refused:
@@ -75,18 +75,18 @@ def _show(proposals: Sequence[Proposal], paper: TextIO) -> None:
     for number, one in enumerate(proposals, 1):
         if one.diff:
             _say(_difference(number, one, columns), paper)
-    _say(laid_out(listing(proposals), columns), paper)
+    _say(lay_out(listing(proposals), columns), paper)
 
 
 def _difference(number: int, one: Proposal, columns: int) -> Iterator[str]:
     """Under our own heading, each line in one of the screen, behind a margin that none of them can leave."""
     assert one.diff is not None
     lines = one.diff.removesuffix("\n").split("\n")
-    yield from laid_out(f"  {number}. {one.state}: {one.destination}", columns)
+    yield from lay_out(f"  {number}. {one.state}: {one.destination}", columns)
     for line in lines[:_LINES]:
-        yield _INDENT + shortened(line, columns - len(_INDENT))
+        yield _INDENT + shorten(line, columns - len(_INDENT))
     if len(lines) > _LINES:
-        yield from laid_out(f"{_INDENT}… and {len(lines) - _LINES} lines more of {one.destination}", columns)
+        yield from lay_out(f"{_INDENT}… and {len(lines) - _LINES} lines more of {one.destination}", columns)
 
 
 def _question(text: str, answers: TextIO, paper: TextIO) -> str | None:

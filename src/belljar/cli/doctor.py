@@ -80,7 +80,7 @@ def _examine_server(settings: Settings, url: str, *, as_json: bool) -> int:
     """Whether code can run on that server, from here."""
     from belljar.sandbox.default import settled_source
     from belljar.sandbox.local.diagnosis import Check, Report
-    from belljar.sandbox.packages.stack import judge
+    from belljar.sandbox.packages.stack import judge_stack
 
     source = cast("RemoteSource", settled_source(settings))
     try:
@@ -92,7 +92,7 @@ def _examine_server(settings: Settings, url: str, *, as_json: bool) -> int:
     report = Report((check,), ())
     proof: dict[str, Any] = {"ok": False, "error": "not tried: the sandbox server does not answer as it should"}
     if check.ok:
-        stack = judge(source.packages)
+        stack = judge_stack(source.packages)
         words = "the standard library" if settings.packages == "none" else f"{stack.summary} (there)"
         proof = _prove_server(source, words)
     if as_json:
@@ -146,13 +146,13 @@ def _with_cache(report: Report) -> tuple[LocalSource, Report]:
     # What is wanted and cannot be had is told as what there is, with the remedy.
     wanted = replace(settings, packages="none" if settings.packages == "none" else "auto")
     source = local_source(wanted, warm=0)
-    cache = diagnosis.cache(str(settings.cache_dir), source.no_store)
+    cache = diagnosis.check_cache(str(settings.cache_dir), source.no_store)
     program, problem = "", None
     try:
         program = find_uv(settings.fetch_variables)
     except BelljarError as error:
         problem = str(error)
-    return source, replace(report, checks=(*report.checks, cache, diagnosis.fetching(program, problem)))
+    return source, replace(report, checks=(*report.checks, cache, diagnosis.check_fetching(program, problem)))
 
 
 def _prove(source: LocalSource) -> dict[str, Any]:

@@ -58,7 +58,7 @@ def _add(args: argparse.Namespace) -> int:
     plain, record = new_key(name)
     _with_records(args, lambda records: records.put_key(record))
     if args.json:
-        print(json.dumps({**_told(record), "key": plain}))
+        print(json.dumps({**_describe_key(record), "key": plain}))
         return 0
     line = "─" * (len(plain) + 2)
     print(f"┌{line}┐\n│ {plain} │\n└{line}┘")
@@ -69,7 +69,7 @@ def _add(args: argparse.Namespace) -> int:
 def _list(args: argparse.Namespace) -> int:
     keys = _with_records(args, lambda records: records.keys())
     if args.json:
-        print(json.dumps([_told(key) for key in keys]))
+        print(json.dumps([_describe_key(key) for key in keys]))
         return 0
     if not keys:
         print("There are no keys. To make one: belljar keys add NAME")
@@ -101,7 +101,7 @@ def _revoke(args: argparse.Namespace) -> int:
         return found
 
     record = _with_records(args, revoke)
-    print(json.dumps(_told(record)) if args.json else f"The key of {record.name} ({record.id}) counts no more.")
+    print(json.dumps(_describe_key(record)) if args.json else f"The key of {record.name} ({record.id}) counts no more.")
     return 0
 
 
@@ -126,7 +126,7 @@ def _is_revoked(key: KeyRecord) -> bool:
     return key.revoked_at is not None
 
 
-def _told(key: KeyRecord) -> dict[str, Any]:
+def _describe_key(key: KeyRecord) -> dict[str, Any]:
     names = ("id", "name", "shown", "created_at", "last_used_at", "revoked_at")
     return {name: getattr(key, name) for name in names}
 

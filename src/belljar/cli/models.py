@@ -72,7 +72,7 @@ def _look(provider: str, settings: ApiSettings) -> Found:
     from belljar.providers import vendor_settings
 
     vendor = vendor_settings.VENDORS[provider]
-    if not _installed(vendor.sdk):
+    if not _is_installed(vendor.sdk):
         return Found(provider, False, (), vendor_settings.without_sdk(provider))
     if vendor.needs_key and vendor_settings.key_for(provider, settings) is None:
         return Found(provider, False, (), f"no key; set {' or '.join(vendor.keys)}")
@@ -87,7 +87,7 @@ def _look(provider: str, settings: ApiSettings) -> Found:
     )
 
 
-def _installed(module: str) -> bool:
+def _is_installed(module: str) -> bool:
     try:
         return find_spec(module) is not None
     except ModuleNotFoundError:

@@ -24,7 +24,7 @@ _KNOCK = 1.0
 @contextmanager
 def own_gateway(args: argparse.Namespace) -> Iterator[OpenAI | None]:
     """Its client, or None where the provider is asked: another one, a gateway at --url, or the one that runs here."""
-    settings = _wanted(args)
+    settings = _settings_if_needed(args)
     if settings is None or settings.sandbox_url is None:
         yield None
         return
@@ -40,7 +40,7 @@ def own_gateway(args: argparse.Namespace) -> Iterator[OpenAI | None]:
         yield client
 
 
-def _wanted(args: argparse.Namespace) -> Settings | None:
+def _settings_if_needed(args: argparse.Namespace) -> Settings | None:
     from belljar.providers.vendor_settings import provider_named
 
     if provider_named(args.provider) != "belljar" or args.url is not None:
@@ -49,12 +49,12 @@ def _wanted(args: argparse.Namespace) -> Settings | None:
             raise InvalidRequest(f"--sandbox-url: {whose} decides itself where code runs; leave one of them out")
         return None
     settings = load_settings({"sandbox_url": args.sandbox_url})
-    if args.sandbox_url is None and (settings.sandbox_url is None or _answers(ApiSettings.load().gateway_url)):
+    if args.sandbox_url is None and (settings.sandbox_url is None or _is_answered(ApiSettings.load().gateway_url)):
         return None
     return settings
 
 
-def _answers(url: str) -> bool:
+def _is_answered(url: str) -> bool:
     parts = urlsplit(url)
     try:
         with socket.create_connection((parts.hostname or "", parts.port or 80), timeout=_KNOCK):

@@ -40,7 +40,7 @@ def configure(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
 
 def main(args: argparse.Namespace) -> int:
     settings = load_settings({"sandbox_url": args.sandbox_url})
-    found, less = _here(settings) if settings.sandbox_url is None else _there(settings)
+    found, less = _list_local(settings) if settings.sandbox_url is None else _list_remote(settings)
     if less:
         print(f"belljar: a sandbox starts with {less}", file=sys.stderr)
     if args.json:
@@ -52,7 +52,7 @@ def main(args: argparse.Namespace) -> int:
     return 0
 
 
-def _here(settings: Settings) -> tuple[Sequence[Installed], str]:
+def _list_local(settings: Settings) -> tuple[Sequence[Installed], str]:
     """What there is, and in words where that is less than there could be."""
     from belljar.sandbox.default import local_source
 
@@ -60,14 +60,14 @@ def _here(settings: Settings) -> tuple[Sequence[Installed], str]:
     return source.packages, source.summary if not source.packages or source.stack.flaw else ""
 
 
-def _there(settings: Settings) -> tuple[Sequence[Installed], str]:
+def _list_remote(settings: Settings) -> tuple[Sequence[Installed], str]:
     """The same of the sandbox server."""
     from belljar.sandbox.default import settled_source
-    from belljar.sandbox.packages.stack import judge
+    from belljar.sandbox.packages.stack import judge_stack
 
     source = cast("RemoteSource", settled_source(settings))
     source.learn()
     if settings.packages == "none":
         return (), "the standard library"
-    stack = judge(source.packages)
+    stack = judge_stack(source.packages)
     return source.packages, f"{stack.summary} (there)" if stack.flaw else ""

@@ -116,9 +116,9 @@ def main(args: argparse.Namespace) -> int:
 
         if args.out is not None:
             make_directory(args.out)
-        stack.enter_context(_ending())
+        stack.enter_context(_exit_on_signal())
         stack.callback(source.shut)
-        stack.enter_context(_by_flags())
+        stack.enter_context(_name_flags())
 
         box = Sandbox(
             memory=settings.memory,
@@ -139,13 +139,13 @@ def main(args: argparse.Namespace) -> int:
 
 def _run(box: Sandbox, code: str, reporter: Reporter) -> int:
     from belljar.sandbox.outputs import Exit
-    from belljar.sandbox.remedies import Reader, addressed
+    from belljar.sandbox.remedies import Reader, address_to
 
-    with _interrupting(box):
+    with _interrupt_on_signal(box):
         for output in box.stream(code):
             if isinstance(output, Exit):
                 status = exit_code(output)
-                return reporter.finish(addressed(output, Reader.COMMAND), status)
+                return reporter.finish(address_to(output, Reader.COMMAND), status)
             reporter.show(output)
     raise AssertionError("a run ends with an Exit")
 
@@ -169,7 +169,7 @@ def exit_code(end: Exit) -> int:
 
 
 @contextmanager
-def _interrupting(box: Sandbox) -> Iterator[None]:
+def _interrupt_on_signal(box: Sandbox) -> Iterator[None]:
     """Ctrl-C once interrupts the code, as in a notebook; twice ends us, and with us the jail."""
     asked = False
 
@@ -188,7 +188,7 @@ def _interrupting(box: Sandbox) -> Iterator[None]:
 
 
 @contextmanager
-def _ending() -> Iterator[None]:
+def _exit_on_signal() -> Iterator[None]:
     """Clean up when asked to end, too."""
 
     def on_signal(number: int, frame: FrameType | None) -> None:
@@ -204,7 +204,7 @@ def _ending() -> Iterator[None]:
 
 
 @contextmanager
-def _by_flags() -> Iterator[None]:
+def _name_flags() -> Iterator[None]:
     """What is wrong with a field is told by the flag that set it."""
     try:
         yield

@@ -77,7 +77,7 @@ class Reporter:
             return status
         if end.error is not None and end.error.type != "SystemExit":
             self._fresh_line()
-            self._stderr.write(named(end.error.traceback, self._script).rstrip("\n") + "\n")
+            self._stderr.write(name_script(end.error.traceback, self._script).rstrip("\n") + "\n")
         if note := _note(end):
             self._note(f"belljar: {note}")
         self._tell_files(saved)
@@ -104,12 +104,12 @@ class Reporter:
         if self._out is not None:
             for name, path in saved.items():
                 if path is not None:
-                    self._note(f"saved {_shown(path)}")
+                    self._note(f"saved {_format_name(path)}")
                     if why := autorun.warning(name):
-                        self._note(f"belljar: warning: {_shown(name)}: {why}; read it first")
+                        self._note(f"belljar: warning: {_format_name(name)}: {why}; read it first")
             return
         if self._changed:
-            made = ", ".join(f"{_shown(change.name)} ({explain.size(change.size)})" for change in self._changed)
+            made = ", ".join(f"{_format_name(change.name)} ({explain.size(change.size)})" for change in self._changed)
             self._note(f"belljar: it made {made}; to keep: --out DIR")
         if self._pictures:
             count = len(self._pictures)
@@ -194,7 +194,7 @@ def _note(end: Exit) -> str:
     return end.hint if end.status == "raised" else end.text
 
 
-def named(traceback: str, script: str | None) -> str:
+def name_script(traceback: str, script: str | None) -> str:
     """A traceback with the script's own name in place of the cell's."""
     return traceback.replace('File "<cell 1>"', f'File "{script}"') if script else traceback
 
@@ -203,5 +203,5 @@ def _start_line(column: int) -> str:
     return "\n" if column else ""
 
 
-def _shown(name: str) -> str:
+def _format_name(name: str) -> str:
     return name if name.isprintable() and name.strip() == name else repr(name)

@@ -128,7 +128,7 @@ def _announce(started: Started, *, as_json: bool) -> None:
     keys = "none needed on this machine" if started.keys is None else f"{started.keys}; every request needs one"
     rows = [("API", f"{started.url}/v1")]
     rows += [("page", started.page)] if started.page else []
-    listed = [_listed(name, models, started.troubles.get(name)) for name, models in started.models.items()]
+    listed = [_describe_upstream(name, models, started.troubles.get(name)) for name, models in started.models.items()]
     if started.nobody_at and len(listed) == 1:
         listed.append(f"no model server yet; one is found when it starts at {', '.join(started.nobody_at)}")
     rows += [("models" * (number == 0), one) for number, one in enumerate(listed)]
@@ -141,7 +141,7 @@ def _announce(started: Started, *, as_json: bool) -> None:
     print("\nCtrl-C stops it.", flush=True)
 
 
-def _listed(upstream: str, models: Sequence[str], trouble: str | None) -> str:
+def _describe_upstream(upstream: str, models: Sequence[str], trouble: str | None) -> str:
     if trouble and not models:
         return trouble
     more = f" and {len(models) - _MODELS} more" if len(models) > _MODELS else ""

@@ -44,7 +44,7 @@ class Screen:
             text = self._held + text
             unfinished = _UNFINISHED.search(text)
             self._held = unfinished[0] if unfinished and len(unfinished[0]) < _LONGEST else ""
-            text = _CONTROL.sub(self._passed, text.removesuffix(self._held) if self._held else text)
+            text = _CONTROL.sub(self._pass_sequence, text.removesuffix(self._held) if self._held else text)
         self._stream.write(text)
         self._stream.flush()
 
@@ -52,7 +52,7 @@ class Screen:
         """Lines of our own, which may name what is from inside."""
         self.settle()
         if self._guarded:
-            text = "\n".join(laid_out(text, width(self._stream)))
+            text = "\n".join(lay_out(text, width(self._stream)))
         self._stream.write(visible_lines(text) + "\n")
         self._stream.flush()
         self.within = False
@@ -67,7 +67,7 @@ class Screen:
         self._rows = 0
         self._coloured = self._climbed = False
 
-    def _passed(self, found: re.Match[str]) -> str:
+    def _pass_sequence(self, found: re.Match[str]) -> str:
         if found[0] == "\n":
             self._rows += 1
             return "\n"
@@ -94,7 +94,7 @@ def width(paper: TextIO) -> int:
     return max(columns or shutil.get_terminal_size().columns, _NARROW)
 
 
-def laid_out(text: str, columns: int) -> Iterator[str]:
+def lay_out(text: str, columns: int) -> Iterator[str]:
     """Lines of ours, each in as many as it takes; all but the first begin with a mark."""
     for line in visible_lines(text).split("\n"):
         row, rest = _cut(line, columns)
@@ -104,7 +104,7 @@ def laid_out(text: str, columns: int) -> Iterator[str]:
             yield _GOES_ON + row
 
 
-def shortened(text: str, columns: int) -> str:
+def shorten(text: str, columns: int) -> str:
     """One line that fits, and says so where it is cut."""
     text = visible(text)
     row, rest = _cut(text, columns)

@@ -24,7 +24,7 @@ from belljar.gateway.engine.loop import Options as EngineOptions
 from belljar.gateway.engine.sealing import Sealer
 from belljar.gateway.engine.service import Engine
 from belljar.gateway.interpreter import Interpreter
-from belljar.gateway.sandbox_backend import find_ground
+from belljar.gateway.sandbox_backend import find_backend
 from belljar.gateway.server.app import GatewayApp
 from belljar.gateway.server.audit import Audit
 from belljar.gateway.server.interfaces import Services
@@ -125,7 +125,7 @@ class Gateway:
         records, blobs = open_store(settings.state_dir)
         stack.push_async_callback(records.close)
         keys = None if self._private else await self._keyring(records)
-        ground = self._ground = await find_ground(settings)
+        ground = self._ground = await find_backend(settings)
         stack.push_async_callback(ground.source.close)
         # The jail starts and imports the data stack, which takes seconds, while requests already come in.
         self._preparing = asyncio.create_task(ground.get_ready())
@@ -189,7 +189,7 @@ class Gateway:
         self._good_keys = good if made else None
         return Keyring(records) if made else None
 
-    def _configured(self) -> tuple[Upstream, ...]:
+    def _check_configured(self) -> tuple[Upstream, ...]:
         for one in self._settings.upstreams:
             if self._leads_back(one):
                 raise BadSettings(
@@ -203,7 +203,7 @@ class Gateway:
 
         People set OPENAI_BASE_URL to this gateway for their clients, and then start it from the same shell.
         """
-        configured = self._configured()
+        configured = self._check_configured()
         if not self._settings.discover:
             return [*configured], []
         variables = self._settings.provider_variables
@@ -271,8 +271,8 @@ class Gateway:
             try:
                 await asyncio.wait({serving, server.listening}, return_when=asyncio.FIRST_COMPLETED)
                 if not serving.done():
-                    await self._wait_for_ground(serving)
-                    announce(await self._started(door))
+                    await self._wait_for_backend(serving)
+                    announce(await self._describe_start(door))
                     await asyncio.wait({serving, self._preparing}, return_when=asyncio.FIRST_COMPLETED)
                     if self._preparing.done():
                         self._preparing.result()
@@ -282,7 +282,7 @@ class Gateway:
                 await serving
                 await self._engine.close(server.time_left)
 
-    async def _wait_for_ground(self, serving: asyncio.Task[None]) -> None:
+    async def _wait_for_backend(self, serving: asyncio.Task[None]) -> None:
         """As long as that is worth it: what it refuses need not be announced first."""
         if self._ground.greeting:
             ends = {serving, self._preparing}
@@ -290,7 +290,7 @@ class Gateway:
             if self._preparing.done():
                 self._preparing.result()
 
-    async def _started(self, door: socket.socket) -> Started:
+    async def _describe_start(self, door: socket.socket) -> Started:
         settings = self._settings
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_LISTS):

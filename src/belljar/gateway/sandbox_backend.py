@@ -15,7 +15,7 @@ from belljar.sandbox.default import options as source_options
 from belljar.sandbox.local import diagnosis
 from belljar.sandbox.local.probe import probe
 from belljar.sandbox.packages import Installed
-from belljar.sandbox.packages.stack import judge
+from belljar.sandbox.packages.stack import judge_stack
 from belljar.sandbox.validation import make_spec
 
 _GREETING = 2.0
@@ -46,7 +46,7 @@ class SandboxBackend:
     """Seconds that getting ready is worth waiting for before the banner tells what there is."""
 
 
-async def find_ground(settings: Settings) -> SandboxBackend:
+async def find_backend(settings: Settings) -> SandboxBackend:
     """`CannotConfine` with the remedy where code is to run on this host and it cannot keep it apart."""
     if not settings.code_interpreter:
         return _nowhere()
@@ -123,14 +123,14 @@ def _server(settings: Settings, url: str) -> SandboxBackend:
                     _log.warning("%s", said)
             await asyncio.sleep(_AGAIN)
         if settings.packages == "data" and (
-            refusal := judge(source.packages).refusal(f" on the sandbox server at {url}")
+            refusal := judge_stack(source.packages).refusal(f" on the sandbox server at {url}")
         ):
             raise BadSettings(refusal)
 
     def summary() -> str:
         if settings.packages == "none":
             return "the standard library"
-        return "no answer yet" if source.isolation is None else f"{judge(source.packages).summary} (there)"
+        return "no answer yet" if source.isolation is None else f"{judge_stack(source.packages).summary} (there)"
 
     async def problem() -> str | None:
         try:

@@ -31,7 +31,7 @@ class Readable:
 
     def __reduce__(self) -> tuple[Any, ...]:
         plain = type(self).__mro__[2]
-        return _restored, (plain, cast(BaseModel, self).__getstate__())
+        return _restore_item, (plain, cast(BaseModel, self).__getstate__())
 
 
 @overload
@@ -67,7 +67,7 @@ def _with_keys(kind: type[BaseModel]) -> type[BaseModel]:
     return cast(type[BaseModel], made)
 
 
-def _restored(kind: type[BaseModel], state: dict[str, Any]) -> BaseModel:
+def _restore_item(kind: type[BaseModel], state: dict[str, Any]) -> BaseModel:
     made = _with_keys(kind).__new__(_with_keys(kind))
     made.__setstate__(state)
     return made

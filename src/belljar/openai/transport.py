@@ -84,13 +84,13 @@ class AsyncInsideTransport(httpx.AsyncBaseTransport):
         data, following = await anext(pieces, b""), await anext(pieces, None)
         exchange = self._inside.exchange(_scope(request))
         try:
-            await _awaited(self._inside, self._inside.open(exchange, data, last=following is None), request)
+            await _await_result(self._inside, self._inside.open(exchange, data, last=following is None), request)
             while following is not None:
-                if not await _awaited(self._inside, exchange.wanting(), request):
+                if not await _await_result(self._inside, exchange.wanting(), request):
                     break
                 data, following = following, await anext(pieces, None)
-                await _awaited(self._inside, _put(exchange, data, following is None), request)
-            status, headers = await _awaited(self._inside, exchange.head(), request)
+                await _await_result(self._inside, _put(exchange, data, following is None), request)
+            status, headers = await _await_result(self._inside, exchange.head(), request)
             return httpx.Response(status, headers=headers, stream=_AsyncAnswer(self._inside, exchange, request))
         except BaseException:
             self._inside.hang_up(exchange)
@@ -112,7 +112,7 @@ class _AsyncAnswer(httpx.AsyncByteStream):
         weakref.finalize(self, inside.hang_up, exchange).atexit = False  # of an answer that nobody closed
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        while data := await _awaited(self._inside, self._exchange.read(), self._request):
+        while data := await _await_result(self._inside, self._exchange.read(), self._request):
             yield data
 
     async def aclose(self) -> None:
@@ -148,38 +148,38 @@ def _check(inside: Inside, request: httpx.Request) -> None:
 
 def _result(inside: Inside, coroutine: Coroutine[Any, Any, T], request: httpx.Request) -> T:
     try:
-        return inside.call(coroutine).result(_patience(request))
+        return inside.call(coroutine).result(_read_timeout(request))
     except TimeoutError:
-        raise _late(request) from None
+        raise _timeout_error(request) from None
     except (Broken, futures.CancelledError) as error:  # cancelled: the loop ended in the middle of it
-        raise _broken(error, request) from None
+        raise _broken_error(error, request) from None
 
 
-async def _awaited(inside: Inside, coroutine: Coroutine[Any, Any, T], request: httpx.Request) -> T:
+async def _await_result(inside: Inside, coroutine: Coroutine[Any, Any, T], request: httpx.Request) -> T:
     task = asyncio.current_task()
     assert task is not None
     try:
-        async with asyncio.timeout(_patience(request)):
+        async with asyncio.timeout(_read_timeout(request)):
             return await asyncio.wrap_future(inside.call(coroutine))
     except TimeoutError:
-        raise _late(request) from None
+        raise _timeout_error(request) from None
     except Broken as error:
-        raise _broken(error, request) from None
+        raise _broken_error(error, request) from None
     except asyncio.CancelledError as error:
         if task.cancelling():
             raise
-        raise _broken(error, request) from None
+        raise _broken_error(error, request) from None
 
 
-def _late(request: httpx.Request) -> httpx.ReadTimeout:
+def _timeout_error(request: httpx.Request) -> httpx.ReadTimeout:
     return httpx.ReadTimeout("the gateway has said nothing for too long", request=request)
 
 
-def _broken(error: BaseException, request: httpx.Request) -> httpx.RemoteProtocolError:
+def _broken_error(error: BaseException, request: httpx.Request) -> httpx.RemoteProtocolError:
     return httpx.RemoteProtocolError(str(error) or "the gateway was closed", request=request)
 
 
-def _patience(request: httpx.Request) -> float | None:
+def _read_timeout(request: httpx.Request) -> float | None:
     """Seconds that the client waits for the next bytes; None for ever."""
     patience: float | None = request.extensions.get("timeout", {}).get("read")
     return patience

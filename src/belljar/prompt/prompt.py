@@ -100,7 +100,7 @@ class Prompt(Generic[OutputT]):
             if not placed.section.is_enabled(params):
                 dark.append(placed.path)
                 continue
-            parts.append(_rendered(placed, params))
+            parts.append(_render_section(placed, params))
             tools.extend(placed.section.tools)
             sections.append(placed.section)
         return RenderedPrompt(
@@ -138,7 +138,7 @@ class Prompt(Generic[OutputT]):
         return PromptValidationError(f"prompt {self.ns}:{self.key}: {message}")
 
 
-def _rendered(placed: Placed, params: Any) -> str:
+def _render_section(placed: Placed, params: Any) -> str:
     marks = "#" * (len(placed.number) + 1)
     number = ".".join(map(str, placed.number))
     heading = f"{marks} {number}. {placed.section.title} ({'.'.join(placed.path)})"

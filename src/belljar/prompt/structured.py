@@ -42,9 +42,9 @@ def parse_structured_output(text: str, rendered: RenderedPrompt[OutputT]) -> Out
     if rendered.output_type is None:
         raise OutputParseError("the prompt asks for text, not for structured output")
     faults: list[tuple[bool, ToolValidationError]] = []
-    for found in _found(text):
+    for found in _find_json(text):
         try:
-            return _fitted(found, rendered)
+            return _parse_answer(found, rendered)
         except ToolValidationError as error:
             faults.append((isinstance(found, list if rendered.container == "array" else dict), error))
     if not faults:
@@ -53,7 +53,7 @@ def parse_structured_output(text: str, rendered: RenderedPrompt[OutputT]) -> Out
     raise OutputParseError(str(meant)) from meant
 
 
-def _fitted(found: Json, rendered: RenderedPrompt[OutputT]) -> OutputT:
+def _parse_answer(found: Json, rendered: RenderedPrompt[OutputT]) -> OutputT:
     """ToolValidationError says why it does not fit. A null stands for a default: strict formats make models say it."""
     wanted, extra = rendered.output_type, _extra(rendered)
     one: Any = schema(wanted, extra=extra)
@@ -69,10 +69,10 @@ def _extra(rendered: RenderedPrompt[Any]) -> Literal["ignore", "forbid"]:
     return "ignore" if rendered.allow_extra_keys else "forbid"
 
 
-def _found(text: str) -> Iterator[Json]:
+def _find_json(text: str) -> Iterator[Json]:
     for block in _FENCED.findall(text):
-        yield from _decoded(block)
-    yield from _decoded(text)
+        yield from _decode_json(block)
+    yield from _decode_json(text)
     decoder = json.JSONDecoder()
     at, failures = 0, 0
     while failures < _MOST_FAILURES and (opening := _OPENING.search(text, at)):
@@ -86,7 +86,7 @@ def _found(text: str) -> Iterator[Json]:
             yield value
 
 
-def _decoded(text: str) -> Iterator[Json]:
+def _decode_json(text: str) -> Iterator[Json]:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):

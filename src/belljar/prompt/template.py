@@ -10,7 +10,7 @@ from belljar.errors import PromptValidationError
 from belljar.prompt.section import KEY, Section
 from belljar.tools.annotations import form_of
 from belljar.tools.specialised import Specialised
-from belljar.tools.tool_choice import ToolChoice, choice_of
+from belljar.tools.tool_choice import ToolChoice, parse_choice
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -61,7 +61,7 @@ class PromptTemplate(Specialised, Generic[OutputT]):
                 raise self._fault(f"sections: a {type(section).__name__} is no section; use MarkdownSection(…)")
         set_once = object.__setattr__
         set_once(self, "sections", tuple(self.sections))
-        set_once(self, "tool_choice", choice_of(self.tool_choice))
+        set_once(self, "tool_choice", parse_choice(self.tool_choice))
         output_type, container = self._output()
         set_once(self, "output_type", output_type)
         set_once(self, "container", container)
@@ -72,7 +72,7 @@ class PromptTemplate(Specialised, Generic[OutputT]):
 
     def placed(self) -> Iterator[Placed]:
         """Every section, parents before children."""
-        yield from _placed(self.sections, (), ())
+        yield from _walk_sections(self.sections, (), ())
 
     def _output(self) -> tuple[Any, Literal["object", "array"] | None]:
         wanted = None if self.type_arguments is None else self.type_arguments[0]
@@ -99,8 +99,10 @@ class PromptTemplate(Specialised, Generic[OutputT]):
         return PromptValidationError(f"prompt {self.ns}:{self.key}: {message}")
 
 
-def _placed(sections: Sequence[Section[Any]], number: tuple[int, ...], path: tuple[str, ...]) -> Iterator[Placed]:
+def _walk_sections(
+    sections: Sequence[Section[Any]], number: tuple[int, ...], path: tuple[str, ...]
+) -> Iterator[Placed]:
     for n, section in enumerate(sections, 1):
         placed = Placed(section, (*number, n), (*path, section.key))
         yield placed
-        yield from _placed(section.children, placed.number, placed.path)
+        yield from _walk_sections(section.children, placed.number, placed.path)

@@ -114,7 +114,9 @@ def how_to_use_files(*, read_only: bool = False) -> str:
 def file_tools(filesystem: Callable[[], Filesystem], *, read_only: bool = False) -> tuple[Tool[Any, Any], ...]:
     """The tools on a filesystem, which is asked for at each call."""
     tools = _FileTools(filesystem)
-    return tuple(tools.looking() if read_only else [*tools.looking(), *tools.changing()])
+    return tuple(
+        tools.make_reading_tools() if read_only else [*tools.make_reading_tools(), *tools.make_writing_tools()]
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +129,7 @@ class _FileTools:
 
     # -- looking -------------------------------------------------------------------------------------------------------
 
-    def looking(self) -> list[Tool[Any, Any]]:
+    def make_reading_tools(self) -> list[Tool[Any, Any]]:
         return [
             Tool[ListDirectory, list[FileEntry]](
                 name="ls", description="Lists what is in a directory.", handler=self._ls
@@ -150,29 +152,29 @@ class _FileTools:
         ]
 
     def _ls(self, params: ListDirectory, *, context: ToolContext) -> ToolResult[list[FileEntry]]:
-        return _told(lambda: self.filesystem.list(params.path), lambda found: f"{len(found)} in {params.path}")
+        return _report_errors(lambda: self.filesystem.list(params.path), lambda found: f"{len(found)} in {params.path}")
 
     def _read(self, params: ReadFile, *, context: ToolContext) -> ToolResult[ReadResult]:
-        return _told(
+        return _report_errors(
             lambda: self.filesystem.read_lines(params.path, offset=params.offset, limit=params.limit),
             lambda page: f"{params.path} has {page.total_lines} lines{'; there is more' if page.truncated else ''}",
         )
 
     def _glob(self, params: GlobFiles, *, context: ToolContext) -> ToolResult[FoundFiles]:
-        return _told(
+        return _report_errors(
             lambda: FoundFiles(tuple(self.filesystem.glob(params.pattern, path=params.path))),
             lambda found: f"{len(found.paths)} match {params.pattern}",
         )
 
     def _grep(self, params: GrepFiles, *, context: ToolContext) -> ToolResult[list[GrepMatch]]:
-        return _told(
+        return _report_errors(
             lambda: self.filesystem.grep(params.pattern, path=params.path, glob=params.glob, max_matches=_MATCHES),
             lambda found: f"{len(found)} lines match{', and maybe more' if len(found) == _MATCHES else ''}",
         )
 
     # -- changing ------------------------------------------------------------------------------------------------------
 
-    def changing(self) -> list[Tool[Any, Any]]:
+    def make_writing_tools(self) -> list[Tool[Any, Any]]:
         return [
             Tool[WriteFile, None](
                 name="write_file",
@@ -192,7 +194,7 @@ class _FileTools:
         ]
 
     def _write(self, params: WriteFile, *, context: ToolContext) -> ToolResult[None]:
-        return _told(
+        return _report_errors(
             lambda: self.filesystem.write_text(params.path, params.content), lambda _: f"{params.path} is written"
         )
 
@@ -204,15 +206,15 @@ class _FileTools:
                 raise ValueError(f"old: is {times} times in {params.path}; give more of the text around it, or `every`")
             self.filesystem.write_text(params.path, text.replace(params.old, params.new))
 
-        return _told(edit, lambda _: f"{params.path} is changed")
+        return _report_errors(edit, lambda _: f"{params.path} is changed")
 
     def _remove(self, params: RemoveFile, *, context: ToolContext) -> ToolResult[None]:
-        return _told(
+        return _report_errors(
             lambda: self.filesystem.delete(params.path, recursive=params.recursive), lambda _: f"{params.path} is gone"
         )
 
 
-def _told(act: Callable[[], T], message: Callable[[T], str]) -> ToolResult[T]:
+def _report_errors(act: Callable[[], T], message: Callable[[T], str]) -> ToolResult[T]:
     """What is wrong with a path or a pattern is for the model to read."""
     try:
         value = act()

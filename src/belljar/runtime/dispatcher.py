@@ -53,7 +53,7 @@ class Dispatcher(Protocol):
     def dispatch(self, event: object) -> DispatchResult: ...
 
 
-def check_waits_for_nothing(callback: Callable[..., object] | None, where: str) -> None:
+def check_not_coroutine(callback: Callable[..., object] | None, where: str) -> None:
     """TypeError for a coroutine function: whoever calls it waits for nothing, so that it would never run."""
     if any(map(iscoroutinefunction, (callback, getattr(callback, "__call__", None)))):  # noqa: B004 - an object's own
         raise TypeError(f"{where}: {callback!r} is a coroutine function, and nothing here awaits it; pass a plain one")
@@ -67,7 +67,7 @@ class InProcessDispatcher:
         self._handlers: dict[type, tuple[EventHandler, ...]] = {}
 
     def subscribe(self, event_type: type[E], handler: Callable[[E], object]) -> None:
-        check_waits_for_nothing(handler, f"subscribe({event_type.__name__}, …)")
+        check_not_coroutine(handler, f"subscribe({event_type.__name__}, …)")
         with self._lock:
             self._handlers[event_type] = (*self._handlers.get(event_type, ()), handler)
 
@@ -84,10 +84,10 @@ class InProcessDispatcher:
     def dispatch(self, event: object) -> DispatchResult:
         with self._lock:
             handlers = self._handlers.get(type(event), ())
-        return DispatchResult(event, handlers, called(handlers, event))
+        return DispatchResult(event, handlers, call_handlers(handlers, event))
 
 
-def called(handlers: tuple[EventHandler, ...], event: object) -> tuple[HandlerFailure, ...]:
+def call_handlers(handlers: tuple[EventHandler, ...], event: object) -> tuple[HandlerFailure, ...]:
     """Call each; gather what they raise."""
     failures = []
     for handler in handlers:

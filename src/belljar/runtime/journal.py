@@ -27,7 +27,7 @@ _OPEN: ContextVar[tuple[Journal, ...]] = ContextVar("belljar_journals", default=
 
 
 @contextmanager
-def keeping(owner: object) -> Iterator[Journal]:
+def keep_journal(owner: object) -> Iterator[Journal]:
     """Keep a journal of what is changed in here."""
     journal = Journal(owner)
     token = _OPEN.set((*_OPEN.get(), journal))

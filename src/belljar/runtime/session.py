@@ -19,10 +19,10 @@ from belljar.runtime.dispatcher import (
     EventHandler,
     HandlerFailure,
     InProcessDispatcher,
-    check_waits_for_nothing,
+    check_not_coroutine,
 )
 from belljar.runtime.events import CompactionFailed, PromptExecuted, PromptRendered, ToolInvoked, now
-from belljar.runtime.journal import Change, Journal, keeping, note, without
+from belljar.runtime.journal import Change, Journal, keep_journal, note, without
 from belljar.runtime.slices import Reducer, ReducerContext, SlicePolicy, Snapshot, Values, append_all
 
 T = TypeVar("T")
@@ -102,7 +102,7 @@ class Session:
             with parent._lock:
                 parent._children = (*parent._children, self)
         for report in _REPORTS:
-            self.dispatcher.subscribe(report, self._received)
+            self.dispatcher.subscribe(report, self._receive_event)
 
     @property
     def bus(self) -> Dispatcher:
@@ -117,14 +117,14 @@ class Session:
 
     def dispatch(self, event: object) -> DispatchResult:
         """Reduce. A reducer that raises is logged, its slice stays as it was, and the others go on."""
-        return self._reduced([event], whole=False)
+        return self._reduce_events([event], whole=False)
 
     def accept(self, event: ToolInvoked) -> DispatchResult:
         """Take in an event and its values before it is told to others; nothing of it where a reducer raises.
 
         When it then comes over the dispatcher, it is not taken in again.
         """
-        result = self._reduced([event, *_values(event)], whole=True)
+        result = self._reduce_events([event, *_values(event)], whole=True)
         if result.ok:
             with self._lock:
                 self._accepted.add(event.event_id)
@@ -132,7 +132,7 @@ class Session:
 
     def observe(self, slice_type: type[T], observer: Callable[[tuple[T, ...], tuple[T, ...]], object]) -> Subscription:
         """Call `observer(old, new)` after each change, outside the session's lock."""
-        check_waits_for_nothing(observer, f"observe({slice_type.__name__}, …)")
+        check_not_coroutine(observer, f"observe({slice_type.__name__}, …)")
         with self._lock:
             self._observers[slice_type] = (*self._observers.get(slice_type, ()), observer)
         return Subscription(partial(self._unobserve, slice_type, observer))
@@ -162,7 +162,7 @@ class Session:
     @contextmanager
     def undoable(self) -> Iterator[Callable[[], None]]:
         """Gives a function that undoes what was changed in here, but for logs. What others change meanwhile stays."""
-        with keeping(self) as journal:
+        with keep_journal(self) as journal:
             yield partial(self._undo, journal)
 
     # -- for SliceAccessor ---------------------------------------------------------------------------------------------
@@ -179,7 +179,7 @@ class Session:
         self._tell(changed)
 
     def _register(self, slice_type: type, event_type: type, reducer: Reducer, policy: SlicePolicy | None) -> None:
-        check_waits_for_nothing(reducer, f"register({event_type.__name__}, …)")
+        check_not_coroutine(reducer, f"register({event_type.__name__}, …)")
         with self._lock:
             registered = self._registrations.get(event_type, ())
             self._registrations[event_type] = (*registered, _Registration(slice_type, reducer))
@@ -206,10 +206,10 @@ class Session:
     def _is_log(self, slice_type: type) -> bool:
         return self._policies.get(slice_type) is SlicePolicy.LOG
 
-    def _registered(self, event_type: type) -> tuple[_Registration, ...]:
+    def _find_reducers(self, event_type: type) -> tuple[_Registration, ...]:
         return self._registrations.get(event_type) or (_Registration(event_type, append_all),)
 
-    def _reduced(self, events: list[object], *, whole: bool) -> DispatchResult:
+    def _reduce_events(self, events: list[object], *, whole: bool) -> DispatchResult:
         """`whole`: all of them, or where a reducer raises none."""
         invoked: list[EventHandler] = []
         failures: list[HandlerFailure] = []
@@ -217,7 +217,7 @@ class Session:
         with self._lock:
             slices = dict(self._slices)
             for event in events:
-                for registration in self._registered(type(event)):
+                for registration in self._find_reducers(type(event)):
                     invoked.append(registration.reducer)
                     old = slices.get(registration.slice_type, ())
                     try:
@@ -234,7 +234,7 @@ class Session:
         self._tell(changed)
         return DispatchResult(events[0], tuple(invoked), tuple(failures))
 
-    def _received(self, event: _Report) -> None:
+    def _receive_event(self, event: _Report) -> None:
         if event.session_id != self.session_id:
             return
         with self._lock:

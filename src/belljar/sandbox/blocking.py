@@ -12,7 +12,7 @@ from belljar.errors import Lost
 from belljar.sandbox.base import BlockingBox, BlockingFiles, BlockingSource, Limits
 from belljar.sandbox.default import chosen_source
 from belljar.sandbox.outputs import Exit, Output, Run, fold
-from belljar.sandbox.remedies import Reader, addressed
+from belljar.sandbox.remedies import Reader, address_to
 from belljar.sandbox.validation import Asked, make_cell, make_spec
 
 
@@ -76,7 +76,7 @@ class Sandbox:
         box = self._open
         with self._turn, closing(box.run(make_cell(code, timeout))) as outputs:
             for output in outputs:
-                yield addressed(output, Reader.PROGRAM) if isinstance(output, Exit) else output
+                yield address_to(output, Reader.PROGRAM) if isinstance(output, Exit) else output
 
     def interrupt(self) -> None:
         """Stop the running cell and keep the variables; call it from another thread."""

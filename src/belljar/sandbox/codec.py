@@ -80,9 +80,9 @@ def parse_line(line: bytes) -> Told:
     try:
         parsed = _parse(line)
     except ValueError:
-        raise _garbled(f"{line[:80]!r}") from None
+        raise _garbled_error(f"{line[:80]!r}") from None
     if not isinstance(parsed, dict):
-        raise _garbled(f"{line[:80]!r}")
+        raise _garbled_error(f"{line[:80]!r}")
     return parsed
 
 
@@ -95,7 +95,7 @@ def parse_request(body: bytes) -> Told:
     except ValueError as error:
         raise InvalidRequest(f"body: it is not JSON ({error}); send an object with Content-Length") from None
     if not isinstance(parsed, dict):
-        raise InvalidRequest(f"body: {_shown(parsed)} is not an object; send one such as {{}}")
+        raise InvalidRequest(f"body: {_format_value(parsed)} is not an object; send one such as {{}}")
     return parsed
 
 
@@ -166,7 +166,7 @@ def read_output(told: Mapping[str, object]) -> Output:
                 _number(told, "seconds"),
                 None if told.get("limit") is None else _one_of(told, "limit", get_args(Limit)),
             )
-    raise _garbled(f"an output of type {_shown(told.get('type'))}")
+    raise _garbled_error(f"an output of type {_format_value(told.get('type'))}")
 
 
 def _tell_bundle(data: Bundle) -> Told:
@@ -186,9 +186,9 @@ def _read_bundle(told: Mapping[str, object]) -> Bundle:
                 try:
                     data[mime] = base64.b64decode(encoded, validate=True)
                 except (binascii.Error, ValueError):
-                    raise _garbled(f"{mime} that is not base64") from None
+                    raise _garbled_error(f"{mime} that is not base64") from None
             case _:
-                raise _garbled(f"{mime} as {_shown(value)}")
+                raise _garbled_error(f"{mime} as {_format_value(value)}")
     return data
 
 
@@ -196,7 +196,7 @@ def _read_traceback(told: object) -> Error | None:
     if told is None:
         return None
     if not isinstance(told, dict):
-        raise _garbled(f"error as {_shown(told)}")
+        raise _garbled_error(f"error as {_format_value(told)}")
     return Error(_text(told, "type"), _text(told, "message"), _text(told, "traceback"))
 
 
@@ -274,7 +274,7 @@ def read_requirements(told: Mapping[str, object]) -> tuple[str, ...]:
     asked = told.get("requirements", [])
     if not isinstance(asked, list) or not all(isinstance(one, str) for one in asked):
         raise InvalidRequest(
-            f"requirements: {_shown(asked)} is not a list of texts; give names such as "
+            f"requirements: {_format_value(asked)} is not a list of texts; give names such as "
             '["polars", "rich>=13"], or leave it out',
             param="requirements",
         )
@@ -319,14 +319,16 @@ _UNLIMITED = frozenset({"cpus", "cpu_time", "timeout", "file_size"})
 
 def _read_limits(told: object) -> Limits:
     if not isinstance(told, dict):
-        raise InvalidRequest(f"limits: {_shown(told)} is not an object; leave it out for the defaults", param="limits")
+        raise InvalidRequest(
+            f"limits: {_format_value(told)} is not an object; leave it out for the defaults", param="limits"
+        )
     refuse_unknown(told, _LIMITS, within="limits.")
     for name, value in told.items():
         wanted = None if value is None and name in _UNLIMITED else _LIMITS[name](value)
         if wanted is not None:
             none = ", or null for no limit" if name in _UNLIMITED else ""
             raise InvalidRequest(
-                f"limits.{name}: {_shown(value)} is not {wanted}{none}; change it or leave it out",
+                f"limits.{name}: {_format_value(value)} is not {wanted}{none}; change it or leave it out",
                 param=f"limits.{name}",
             )
     return Limits(**told)
@@ -347,7 +349,7 @@ def refuse_unknown(told: Mapping[str, object], known: Iterable[str], *, within: 
 def _member(told: Mapping[str, object], name: str, kind: type[Any]) -> Any:
     value = told.get(name)
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-        raise _garbled(f"{name} as {_shown(value)}")
+        raise _garbled_error(f"{name} as {_format_value(value)}")
     return value
 
 
@@ -366,14 +368,14 @@ def _number(told: Mapping[str, object], name: str) -> float:
 def _one_of(told: Mapping[str, object], name: str, choices: tuple[str, ...]) -> Any:
     value = told.get(name)
     if value not in choices:
-        raise _garbled(f"{name} as {_shown(value)}")
+        raise _garbled_error(f"{name} as {_format_value(value)}")
     return value
 
 
-def _garbled(what: str) -> Lost:
+def _garbled_error(what: str) -> Lost:
     return Lost(f"the sandbox server's answer cannot be read: it has {what}; is it a belljar sandbox of this version?")
 
 
-def _shown(value: object) -> str:
+def _format_value(value: object) -> str:
     shown = ascii(value)
     return shown if len(shown) <= 80 else f"{shown[:80]}…"

@@ -20,17 +20,17 @@ def size(count: int) -> str:
     return f"{count} bytes"
 
 
-def timed_out(limit: float, *, kept: bool, seconds: float) -> Exit:
+def timeout(limit: float, *, kept: bool, seconds: float) -> Exit:
     text = f"Stopped: the cell ran longer than its {limit:g} s. {_state(kept)}"
     return Exit("timed_out", text, kept=kept, seconds=seconds, limit="time")
 
 
-def interrupted(*, kept: bool, error: Error | None, seconds: float) -> Exit:
+def interrupt(*, kept: bool, error: Error | None, seconds: float) -> Exit:
     text = f"Interrupted on request. {_state(kept)}"
     return Exit("killed", text, reason="interrupted", error=error, kept=kept, seconds=seconds)
 
 
-def over(limit: Literal["memory", "cpu", "output"], limits: Limits, *, kept: bool, seconds: float) -> Exit:
+def excess(limit: Literal["memory", "cpu", "output"], limits: Limits, *, kept: bool, seconds: float) -> Exit:
     """Stopped by the host for using too much."""
     what = {
         "memory": f"used more than the {size(limits.memory)} of memory it may have (files under /mnt/data and /tmp "
@@ -44,10 +44,10 @@ def over(limit: Literal["memory", "cpu", "output"], limits: Limits, *, kept: boo
     return Exit("killed", text, reason=limit, kept=kept, seconds=seconds, limit=limit)
 
 
-def ended(status: int, *, out_of_memory: bool, limits: Limits, seconds: float) -> Exit:
+def process_end(status: int, *, out_of_memory: bool, limits: Limits, seconds: float) -> Exit:
     """The interpreter process is gone: an exit code, or minus a signal."""
     if out_of_memory:
-        return over("memory", limits, kept=False, seconds=seconds)
+        return excess("memory", limits, kept=False, seconds=seconds)
     if status >= 0:
         text = f"The code ended its own interpreter with exit code {status} (os._exit or the like). {_LOST_STATE}"
         return Exit("killed", text, reason="exited", code=status, kept=False, seconds=seconds)
@@ -70,17 +70,17 @@ def ended(status: int, *, out_of_memory: bool, limits: Limits, seconds: float) -
     return Exit("killed", text, reason="crashed", code=status, kept=False, seconds=seconds)
 
 
-def disconnected(*, seconds: float) -> Exit:
+def disconnect(*, seconds: float) -> Exit:
     text = f"The code closed or garbled the interpreter's own connection, so it was replaced. {_LOST_STATE}"
     return Exit("killed", text, reason="disconnected", kept=False, seconds=seconds)
 
 
-def lost(why: str, *, seconds: float) -> Exit:
+def loss(why: str, *, seconds: float) -> Exit:
     text = f"The sandbox was lost ({why}). Its variables are gone."
     return Exit("killed", text, reason="lost", kept=False, seconds=seconds, limit="lost")
 
 
-def raised(
+def exception(
     error: Error, limits: Limits, *, code: int | None, note: str, seconds: float, limit: Limit | None = None
 ) -> Exit:
     """A Python exception, with the limit behind it where there is one; `limit` is what the guest knows of it."""

@@ -45,7 +45,7 @@ def let_go(hold: int) -> None:
 
 
 @contextmanager
-def abandoned(path: Path) -> Iterator[bool]:
+def check_abandoned(path: Path) -> Iterator[bool]:
     """Whether its owner is gone, or there never was one; within the context nobody else comes to own it.
 
     One that is closed to us, or no longer there, is nobody's business of ours: False.
@@ -56,7 +56,7 @@ def abandoned(path: Path) -> Iterator[bool]:
         yield False
         return
     try:
-        yield locked(lock)
+        yield try_lock(lock)
     finally:
         os.close(lock)
 
@@ -84,12 +84,12 @@ def sweep(parent: Path) -> None:
 
 def remove_if_abandoned(path: Path, holder: Path) -> None:
     """Remove a directory unless someone has the lock on `holder`, or it is too old for anyone to want it."""
-    with contextlib.suppress(OSError), abandoned(holder) as dead:  # it may be gone already
+    with contextlib.suppress(OSError), check_abandoned(holder) as dead:  # it may be gone already
         if dead or time.time() - path.stat().st_mtime > _STALE:
             shutil.rmtree(path, ignore_errors=True)
 
 
-def locked(descriptor: int) -> bool:
+def try_lock(descriptor: int) -> bool:
     """Whether we have the lock now, without waiting."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

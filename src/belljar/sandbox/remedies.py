@@ -109,16 +109,16 @@ REMEDIES: Mapping[Limit, Remedy] = MappingProxyType(
 )  # fmt: skip
 
 
-def addressed(end: Exit, reader: Reader) -> Exit:
+def address_to(end: Exit, reader: Reader) -> Exit:
     """The same end, with the remedy of its reader in place of any other's."""
     remedy = REMEDIES[end.limit].of(reader) if end.limit is not None else ""
     if remedy == end.remedy:
         return end
-    hint = _instead(end.hint, end.remedy, remedy) if end.status == "raised" else end.hint
-    return replace(end, text=_instead(end.text, end.remedy, remedy), hint=hint, remedy=remedy)
+    hint = _replace_remedy(end.hint, end.remedy, remedy) if end.status == "raised" else end.hint
+    return replace(end, text=_replace_remedy(end.text, end.remedy, remedy), hint=hint, remedy=remedy)
 
 
-def _instead(text: str, old: str, new: str) -> str:
+def _replace_remedy(text: str, old: str, new: str) -> str:
     text = text.removesuffix(old).rstrip() if old else text
     if text and new and not text.endswith((".", "!", "?", "…")):
         text += "."

@@ -11,7 +11,7 @@ from belljar.errors import Lost
 from belljar.sandbox.base import Limits, Sandbox, SandboxSource, Workspace
 from belljar.sandbox.default import chosen_source
 from belljar.sandbox.outputs import Exit, Output, Run, fold
-from belljar.sandbox.remedies import Reader, addressed
+from belljar.sandbox.remedies import Reader, address_to
 from belljar.sandbox.validation import Asked, make_cell, make_spec
 
 
@@ -35,12 +35,12 @@ class AsyncSandbox:
         self._sandbox: Sandbox | None = None
 
     async def __aenter__(self) -> Self:
-        self._context = self._acquired()
+        self._context = self._acquire_sandbox()
         self._sandbox = await self._context.__aenter__()
         return self
 
     @asynccontextmanager
-    async def _acquired(self) -> AsyncIterator[Sandbox]:
+    async def _acquire_sandbox(self) -> AsyncIterator[Sandbox]:
         source, ours = chosen_source(self._source, needs="acquire")
         try:
             async with source.acquire(self.spec) as sandbox:
@@ -82,7 +82,7 @@ class AsyncSandbox:
         """Outputs as they come; leaving early stops the cell."""
         async with aclosing(self._open.run(make_cell(code, timeout))) as outputs:
             async for output in outputs:
-                yield addressed(output, Reader.PROGRAM) if isinstance(output, Exit) else output
+                yield address_to(output, Reader.PROGRAM) if isinstance(output, Exit) else output
 
     def interrupt(self) -> None:
         """Stop the running cell and keep the variables."""

@@ -23,7 +23,7 @@ _WORD = re.compile(r"[a-zA-Z0-9_-]+")
 
 def _openai_chat(body: Body) -> Iterator[str]:
     """OpenAI and Azure."""
-    yield from _answered(body["messages"])
+    yield from _check_results(body["messages"])
     for path, id in _chat_ids(body["messages"]):
         if not 1 <= len(id) <= 40:
             yield (
@@ -54,7 +54,7 @@ def _mistral_model(body: Body) -> Iterator[str]:
     for message in messages:
         if message["role"] == "assistant" and not (message["content"] or message.get("tool_calls")):
             yield "Assistant message must have either content or tool_calls, but not none."
-    yield from _answered(messages)
+    yield from _check_results(messages)
     yield from _names(body, _NAME)
 
 
@@ -83,7 +83,7 @@ def _chat_ids(messages: list[Body]) -> Iterator[tuple[str, str]]:
             yield f"messages[{at}].tool_call_id", message["tool_call_id"]
 
 
-def _answered(messages: list[Body]) -> Iterator[str]:
+def _check_results(messages: list[Body]) -> Iterator[str]:
     """Calls are followed by their results, each by one."""
     waiting: list[str] = []
     for message in messages:

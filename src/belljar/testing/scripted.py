@@ -60,7 +60,7 @@ class ScriptedModel:
                     said.append(delta)
                     yield [delta]
                 index += isinstance(step, Call)
-            yield [delta for delta in _ending(said) if not any(isinstance(one, type(delta)) for one in said)]
+            yield [delta for delta in _end_turn(said) if not any(isinstance(one, type(delta)) for one in said)]
         except (GeneratorExit, asyncio.CancelledError):
             self.abandoned += 1
             raise
@@ -77,7 +77,7 @@ class ScriptedModel:
             yield step
 
 
-def _ending(said: Sequence[Delta]) -> list[Delta]:
+def _end_turn(said: Sequence[Delta]) -> list[Delta]:
     called = any(isinstance(delta, CallBegun) for delta in said)
     written = sum(isinstance(delta, Text | CallPiece) for delta in said)
     usage = Usage(input_tokens=1, output_tokens=written, total_tokens=1 + written)

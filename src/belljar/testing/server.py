@@ -162,10 +162,10 @@ class LoopbackUpstream:
             if received.asks("models") and not received.path.startswith("/api/") and self.models is not None:
                 if "pageSize" in received.path:
                     return _googles_list(self.models)
-                return Reply(body=server_kinds.listing(self._kind, self.models))
+                return Reply(body=server_kinds.list_models(self._kind, self.models))
             return next((_file(id, *self.files[id], received) for id in self.files if id in received.path), _MISSING)
         if received.asks("files"):
-            return self._given(received)
+            return self._answer_upload(received)
         if not any(map(received.asks, (*_WIRES, "responses/compact"))):
             return _MISSING
         if self._rule is not None and (refused := refusal(self._rule, received.body)) is not None:
@@ -177,7 +177,7 @@ class LoopbackUpstream:
             return Reply(steps=[reply])
         return Reply(steps=reply)
 
-    def _given(self, received: Received) -> Reply:
+    def _answer_upload(self, received: Received) -> Reply:
         """An upload gets an id; one that is put into a container gets a place."""
         instead = self.placing if "/containers/" in received.path else self.uploads
         if instead is not None:

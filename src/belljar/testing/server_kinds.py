@@ -34,7 +34,7 @@ KINDS: Mapping[str | None, Kind] = MappingProxyType(
 )
 
 
-def listing(kind: Kind, models: Sequence[str]) -> bytes:
+def list_models(kind: Kind, models: Sequence[str]) -> bytes:
     """GET /v1/models."""
     data = [{"id": name, "object": "model", "created": 1, "owned_by": kind.owner} for name in models]
     return json.dumps({"object": "list", "data": data or (None if kind.null else [])}).encode()

@@ -115,7 +115,7 @@ def form_of(annotation: Any, where: str = "", above: tuple[type, ...] = ()) -> F
     """The form of a type; PromptValidationError names the field whose type has none."""
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:  # before anything looks it up: what it is annotated with need not be hashable
-        return _described(arguments, where, above)
+        return _read_description(arguments, where, above)
     if annotation is None:
         return Leaf(NoneType)
     if annotation is Any or annotation is object:
@@ -138,10 +138,10 @@ def form_of(annotation: Any, where: str = "", above: tuple[type, ...] = ()) -> F
         return _enum(annotation, where)
     if isinstance(annotation, type) and dataclasses.is_dataclass(annotation):
         return _record(annotation, where, above)
-    raise _unfit(where, annotation, "has no form in JSON; use dataclasses, lists, dicts, enums and plain values")
+    raise _unfit_error(where, annotation, "has no form in JSON; use dataclasses, lists, dicts, enums and plain values")
 
 
-def _described(arguments: tuple[Any, ...], where: str, above: tuple[type, ...]) -> Form:
+def _read_description(arguments: tuple[Any, ...], where: str, above: tuple[type, ...]) -> Form:
     """A string, or what other libraries' metadata say: `Meta(description=…)`, `Field(description=…)`, `Doc(…)`."""
     form = form_of(arguments[0], where, above)
     for told in reversed(arguments[1:]):  # the outermost is the last
@@ -154,7 +154,7 @@ def _described(arguments: tuple[Any, ...], where: str, above: tuple[type, ...]) 
 def _literal(values: tuple[Any, ...], where: str) -> Choice:
     for value in values:
         if not isinstance(value, str | int | bool | None):
-            raise _unfit(where, value, "is no plain value; a Literal holds strings, integers, booleans or None")
+            raise _unfit_error(where, value, "is no plain value; a Literal holds strings, integers, booleans or None")
     return Choice(values, lambda value: value)
 
 
@@ -162,7 +162,7 @@ def _enum(annotation: type[Enum], where: str) -> Choice:
     values = tuple(member.value for member in annotation)
     for value in values:
         if not isinstance(value, str | int | float | bool):
-            raise _unfit(where, annotation, f"has the value {value!r}; its values must be strings or numbers")
+            raise _unfit_error(where, annotation, f"has the value {value!r}; its values must be strings or numbers")
     return Choice(values, annotation)
 
 
@@ -178,17 +178,17 @@ def _table(arguments: tuple[Any, ...], where: str, above: tuple[type, ...]) -> T
     if not arguments:
         return Table(Anything())
     if arguments[0] is not str:
-        raise _unfit(where, arguments[0], "cannot be a key; JSON's keys are strings")
+        raise _unfit_error(where, arguments[0], "cannot be a key; JSON's keys are strings")
     return Table(form_of(arguments[1], f"{where}{{}}", above))
 
 
 def _record(annotation: type, where: str, above: tuple[type, ...]) -> Record:
     if annotation in above:
-        raise _unfit(where, annotation, "holds itself; a schema that is written out whole would not end")
+        raise _unfit_error(where, annotation, "holds itself; a schema that is written out whole would not end")
     try:
         hints = get_type_hints(annotation, include_extras=True)
     except NameError as error:
-        raise _unfit(
+        raise _unfit_error(
             where, annotation, f"has an annotation that cannot be read: {error}; define it in the module"
         ) from None
     members = []
@@ -198,7 +198,7 @@ def _record(annotation: type, where: str, above: tuple[type, ...]) -> Record:
         inside = f"{where}.{field.name}" if where else f"{annotation.__name__}.{field.name}"
         description = field.metadata.get("description")
         if not isinstance(description, str | None):
-            raise _unfit(inside, description, "is no description; metadata's is a string")
+            raise _unfit_error(inside, description, "is no description; metadata's is a string")
         members.append(
             Member(
                 field.name,
@@ -211,6 +211,6 @@ def _record(annotation: type, where: str, above: tuple[type, ...]) -> Record:
     return Record(annotation, tuple(members))
 
 
-def _unfit(where: str, annotation: Any, why: str) -> PromptValidationError:
+def _unfit_error(where: str, annotation: Any, why: str) -> PromptValidationError:
     named = annotation.__name__ if isinstance(annotation, type) else repr(annotation)
     return PromptValidationError(f"{where}: {named} {why}" if where else f"{named} {why}")

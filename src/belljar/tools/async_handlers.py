@@ -21,7 +21,7 @@ _LOOP: ContextVar[asyncio.AbstractEventLoop | None] = ContextVar("belljar_loop",
 
 
 @contextmanager
-def awaiting_in(loop: asyncio.AbstractEventLoop | None) -> Iterator[None]:
+def await_in(loop: asyncio.AbstractEventLoop | None) -> Iterator[None]:
     """Calls that threads make in here await in this loop, which must go on running; None: each in a loop of its own."""
     token = _LOOP.set(loop)
     try:
@@ -30,15 +30,16 @@ def awaiting_in(loop: asyncio.AbstractEventLoop | None) -> Iterator[None]:
         _LOOP.reset(token)
 
 
-def finished(given: ToolResult[T] | Awaitable[ToolResult[T]]) -> ToolResult[T]:
+def wait_for_result(given: ToolResult[T] | Awaitable[ToolResult[T]]) -> ToolResult[T]:
     """What a handler or hook gives, waited for where it has to be; TypeError where it is no ToolResult."""
     result = _waited_for(given) if isawaitable(given) else given
     if not isinstance(result, ToolResult):
         raise TypeError(
-            f"it returned {_shown(result)}, not a ToolResult; return ToolResult.ok(value), or ToolResult(message, None)"
+            f"it returned {_format_value(result)}, not a ToolResult; return ToolResult.ok(value), "
+            "or ToolResult(message, None)"
         )
     if not isinstance(result.message, str):
-        raise TypeError(f"it returned a ToolResult whose message is {_shown(result.message)}, not a string")
+        raise TypeError(f"it returned a ToolResult whose message is {_format_value(result.message)}, not a string")
     return result
 
 
@@ -48,17 +49,17 @@ def _waited_for(given: Awaitable[T]) -> T:
         if loop is not None and loop is not here:
             return _in_loop(given, loop)
         if here is None:
-            return asyncio.run(_awaited(given))
+            return asyncio.run(_await_value(given))
         # As in a notebook: the loop of this thread waits for us.
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
-            return pool.submit(copy_context().run, asyncio.run, _awaited(given)).result()
+            return pool.submit(copy_context().run, asyncio.run, _await_value(given)).result()
     except (asyncio.CancelledError, concurrent.futures.CancelledError):
         raise RuntimeError("it was cancelled") from None
 
 
 def _in_loop(given: Awaitable[T], loop: asyncio.AbstractEventLoop) -> T:
     """Raises where the loop ends first: whoever was to run it may have been cancelled."""
-    future = asyncio.run_coroutine_threadsafe(_awaited(given), loop)
+    future = asyncio.run_coroutine_threadsafe(_await_value(given), loop)
     while not future.done():
         concurrent.futures.wait([future], timeout=_LOOK)
         if not loop.is_running():
@@ -73,10 +74,10 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
         return None
 
 
-async def _awaited(given: Awaitable[T]) -> T:
+async def _await_value(given: Awaitable[T]) -> T:
     return await given
 
 
-def _shown(value: object) -> str:
+def _format_value(value: object) -> str:
     shown = repr(value)
     return shown if len(shown) <= 60 else f"{shown[:60]}…"

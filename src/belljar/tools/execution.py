@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from belljar.errors import BudgetExceededError, DeadlineExceededError, PromptValidationError, ToolValidationError
 from belljar.runtime import TokenUsage, ToolInvoked, transaction
-from belljar.tools.async_handlers import finished
+from belljar.tools.async_handlers import wait_for_result
 from belljar.tools.context import ToolContext
 from belljar.tools.provider import ProviderTool
 from belljar.tools.result import ToolResult
@@ -37,7 +37,7 @@ def call_tool(
     if handler is None:
         raise PromptValidationError(f"tool {tool.name!r}: has no handler to call")
     call = _Call(tool.name, context, adapter, call_id, usage)
-    return call.made(arguments, tool.parse_arguments, lambda params: finished(handler(params, context=context)))
+    return call.made(arguments, tool.parse_arguments, lambda params: wait_for_result(handler(params, context=context)))
 
 
 def receive_output(
@@ -68,7 +68,7 @@ class _Call:
         """The session takes the result in before others hear of it, so that nobody hears of a success that was none."""
         session = self.context.session
         with transaction(session, self.context.resources.snapshotable_resources()) as current:
-            params, result, rendered = self._tried(given, read, act)
+            params, result, rendered = self._try_call(given, read, act)
             event = ToolInvoked(
                 prompt_name=self.context.prompt.name,
                 adapter=self.adapter,
@@ -90,7 +90,7 @@ class _Call:
             _log.error("a subscriber of ToolInvoked failed: %s", failure, exc_info=failure.error)
         return result
 
-    def _tried(
+    def _try_call(
         self, given: Any, read: Callable[[Any], object], act: Callable[[Any], ToolResult[ResultT]]
     ) -> tuple[object, ToolResult[ResultT], str]:
         """The parameters, the result, and its value as the model is shown it."""

@@ -18,7 +18,7 @@ def check_handler(handler: Callable[..., Any], params: Any, result: Any) -> str 
         arguments = list(inspect.signature(handler).parameters.values())
     except (TypeError, ValueError) as error:
         return f"has no signature: {error}"
-    if any(is_one(_called(handler)) for is_one in (inspect.isgeneratorfunction, inspect.isasyncgenfunction)):
+    if any(is_one(_find_callable(handler)) for is_one in (inspect.isgeneratorfunction, inspect.isasyncgenfunction)):
         return f"it yields, and a call has one result; {_WANTED}"
     positional = [a for a in arguments if a.kind in (a.POSITIONAL_ONLY, a.POSITIONAL_OR_KEYWORD)]
     others = [a for a in arguments if a not in positional]
@@ -32,23 +32,24 @@ def check_handler(handler: Callable[..., Any], params: Any, result: Any) -> str 
         hints = hints_of(handler, params, result)
     except NameError as error:
         return f"an annotation cannot be read: {error}"
-    return _compared(hints, positional[0].name, params, result)
+    return _compare_hints(hints, positional[0].name, params, result)
 
 
-def _compared(hints: dict[str, Any], first: str, params: Any, result: Any) -> str | None:
+def _compare_hints(hints: dict[str, Any], first: str, params: Any, result: Any) -> str | None:
     if hints.get(first) != params:
-        return f"{first} is annotated {_shown(hints.get(first))}, and the tool's parameters are {_shown(params)}"
+        kind = _format_type(hints.get(first))
+        return f"{first} is annotated {kind}, and the tool's parameters are {_format_type(params)}"
     if hints.get("context") is not ToolContext:
-        return f"context is annotated {_shown(hints.get('context'))}, not ToolContext"
+        return f"context is annotated {_format_type(hints.get('context'))}, not ToolContext"
     returned = hints.get("return")
-    if get_origin(returned) is not ToolResult or get_args(returned) not in ((result,), (_unwrapped(result),)):
-        return f"it returns {_shown(returned)}, and the tool's result is ToolResult[{_shown(result)}]"
+    if get_origin(returned) is not ToolResult or get_args(returned) not in ((result,), (_unwrap_awaitable(result),)):
+        return f"it returns {_format_type(returned)}, and the tool's result is ToolResult[{_format_type(result)}]"
     return None
 
 
 def hints_of(handler: Callable[..., Any], *known: Any) -> dict[str, Any]:
     """Its annotations, read; `known` are types whose names it may use without its module knowing them."""
-    target = _called(handler)
+    target = _find_callable(handler)
     try:
         return get_type_hints(target)
     except NameError:
@@ -57,13 +58,13 @@ def hints_of(handler: Callable[..., Any], *known: Any) -> dict[str, Any]:
         return get_type_hints(target, localns=local)
 
 
-def _called(handler: Callable[..., Any]) -> Callable[..., Any]:
+def _find_callable(handler: Callable[..., Any]) -> Callable[..., Any]:
     return handler if inspect.isroutine(handler) else type(handler).__call__
 
 
-def _unwrapped(result: Any) -> Any:
+def _unwrap_awaitable(result: Any) -> Any:
     return None if result is type(None) else result
 
 
-def _shown(kind: Any) -> str:
+def _format_type(kind: Any) -> str:
     return "nothing" if kind is None else kind.__name__ if isinstance(kind, type) else str(kind)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeAlias, TypeVar, cast, get_args, get_origin
 
 from belljar.tools.annotations import NoneType
-from belljar.tools.async_handlers import finished
+from belljar.tools.async_handlers import wait_for_result
 from belljar.tools.context import ToolContext
 from belljar.tools.handlers import hints_of
 from belljar.tools.result import ToolResult
@@ -49,9 +49,9 @@ class ProviderTool(Tool[ParamsT, ResultT], Generic[ParamsT, ResultT, ConfigT]):
     def receive(self, payload: Mapping[str, object], *, context: ToolContext) -> ToolResult[ResultT]:
         """What a provider's answer means: the hook is asked first, with the payload as a `Result`; else the handler."""
         if self.handle_provider_output is not None:
-            return finished(self.handle_provider_output(self.read_payload(payload), context))
+            return wait_for_result(self.handle_provider_output(self.read_payload(payload), context))
         if self.handler is not None:
-            return finished(self.handler(self.read_params(payload), context=context))
+            return wait_for_result(self.handler(self.read_params(payload), context=context))
         return self.default_result(payload)
 
     def read_payload(self, payload: Mapping[str, object]) -> ResultT:

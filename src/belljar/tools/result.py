@@ -30,7 +30,7 @@ class ToolResult(Generic[T]):
 
     def render(self) -> str:
         """The value as the model is shown it; empty where it is shown none."""
-        return "" if self.exclude_value_from_context else _rendered(self.value)
+        return "" if self.exclude_value_from_context else _render_value(self.value)
 
     @property
     def text(self) -> str:
@@ -38,7 +38,7 @@ class ToolResult(Generic[T]):
         return "\n\n".join(part for part in (self.message, self.render()) if part)
 
 
-def _rendered(value: Any) -> str:
+def _render_value(value: Any) -> str:
     if value is None:
         return ""
     if isinstance(value, str):
@@ -49,5 +49,5 @@ def _rendered(value: Any) -> str:
     if callable(render):
         return str(render())
     if isinstance(value, Sequence) and any(callable(getattr(inside, "render", None)) for inside in value):
-        return "\n\n".join(_rendered(inside) for inside in value)
+        return "\n\n".join(_render_value(inside) for inside in value)
     return json.dumps(dump(value, exclude_none=True), ensure_ascii=False)

@@ -42,7 +42,7 @@ def parse(annotation: Any, value: object, *, extra: Literal["forbid", "ignore"] 
 
     Of a union, the first arm that fits is taken.
     """
-    return _parsed(form_of(annotation), value, where, extra == "ignore")
+    return _parse_form(form_of(annotation), value, where, extra == "ignore")
 
 
 def dump(value: object, *, exclude_none: bool = False) -> Any:
@@ -68,7 +68,7 @@ def dump(value: object, *, exclude_none: bool = False) -> Any:
     return msgspec.to_builtins(value)
 
 
-def _parsed(form: Form, value: Any, where: str, more: bool) -> Any:
+def _parse_form(form: Form, value: Any, where: str, more: bool) -> Any:
     match form:
         case Anything():
             return value
@@ -78,21 +78,23 @@ def _parsed(form: Form, value: Any, where: str, more: bool) -> Any:
             return _choice(form, value, where)
         case Listing():
             _expect(isinstance(value, list | tuple), where, "a list", value)
-            return form.make([_parsed(form.element, inside, f"{where}[{n}]", more) for n, inside in enumerate(value)])
+            return form.make(
+                [_parse_form(form.element, inside, f"{where}[{n}]", more) for n, inside in enumerate(value)]
+            )
         case Row():
             right = isinstance(value, list | tuple) and len(value) == len(form.elements)
             _expect(right, where, f"a list of {len(form.elements)}", value)
             pairs = enumerate(zip(form.elements, value, strict=True))
-            return tuple(_parsed(element, inside, f"{where}[{n}]", more) for n, (element, inside) in pairs)
+            return tuple(_parse_form(element, inside, f"{where}[{n}]", more) for n, (element, inside) in pairs)
         case Table():
             _expect(isinstance(value, Mapping), where, "an object", value)
-            return {str(key): _parsed(form.value, value[key], _beneath(where, key), more) for key in value}
+            return {str(key): _parse_form(form.value, value[key], _beneath(where, key), more) for key in value}
         case Record():
             return _record(form, value, where, more)
         case OneOf():
             return _one_of(form, value, where, more)
         case Described():
-            return _parsed(form.form, value, where, more)
+            return _parse_form(form.form, value, where, more)
         case _:
             assert_never(form)
 
@@ -103,14 +105,14 @@ def _leaf(kind: type, value: Any, where: str) -> Any:
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError:
-        raise _expected(where, LEAVES[kind][1], value) from None
+        raise _expected_error(where, LEAVES[kind][1], value) from None
 
 
 def _choice(form: Choice, value: Any, where: str) -> Any:
     for allowed in form.values:
         if allowed == value and isinstance(allowed, bool) == isinstance(value, bool):
             return form.member(allowed)
-    raise _expected(where, "one of " + ", ".join(json.dumps(allowed) for allowed in form.values), value)
+    raise _expected_error(where, "one of " + ", ".join(json.dumps(allowed) for allowed in form.values), value)
 
 
 def _record(form: Record, value: Any, where: str, more: bool) -> Any:
@@ -121,7 +123,7 @@ def _record(form: Record, value: Any, where: str, more: bool) -> Any:
     if missing := [member.name for member in form.members if member.required and member.name not in value]:
         raise _fault(where, f"lacks {', '.join(missing)}")
     members = {
-        member.name: _parsed(member.form, value[member.name], _beneath(where, member.name), more)
+        member.name: _parse_form(member.form, value[member.name], _beneath(where, member.name), more)
         for member in form.members
         if member.name in value
     }
@@ -135,7 +137,7 @@ def _one_of(form: OneOf, value: Any, where: str, more: bool) -> Any:
     faults = []
     for arm in form.arms:
         try:
-            return _parsed(arm, value, where, more)
+            return _parse_form(arm, value, where, more)
         except ToolValidationError as error:
             faults.append((arm, error))
     apt = [error for arm, error in faults if _apt(arm, value)]
@@ -153,10 +155,10 @@ def _apt(arm: Form, value: Any) -> bool:
 
 def _expect(right: bool, where: str, what: str, value: Any) -> None:
     if not right:
-        raise _expected(where, what, value)
+        raise _expected_error(where, what, value)
 
 
-def _expected(where: str, what: str, value: Any) -> ToolValidationError:
+def _expected_error(where: str, what: str, value: Any) -> ToolValidationError:
     shown = json.dumps(value, default=str)
     return _fault(where, f"must be {what}, not {shown if len(shown) <= 60 else shown[:60] + '…'}")
 

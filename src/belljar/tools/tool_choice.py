@@ -16,7 +16,7 @@ Chosen: TypeAlias = str | dict[str, Any] | None
 _WORDS = ("auto", "none", "required")
 
 
-def choice_of(given: ToolChoice) -> Chosen:
+def parse_choice(given: ToolChoice) -> Chosen:
     """PromptValidationError says what is wrong with it."""
     if given is None or (isinstance(given, str) and given in _WORDS):
         return given
@@ -44,6 +44,6 @@ def check_choice(choice: Chosen, functions: Collection[str], hosted: Collection[
             raise PromptValidationError(f"tool_choice: {choice!r} is none of the tools; there are {there}")
 
 
-def released(choice: Chosen) -> Chosen:
+def release_choice(choice: Chosen) -> Chosen:
     """After a tool was called: one is forced once, and not for ever."""
     return choice if choice in (None, "none") else "auto"

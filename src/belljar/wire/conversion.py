@@ -47,23 +47,23 @@ def fit(value: Json, to: type[T], path: str) -> T:
     try:
         return msgspec.convert(value, to)
     except msgspec.ValidationError:
-        return msgspec.convert(_fitted(value, _shape(to), path), to)
+        return msgspec.convert(_fit_value(value, _shape(to), path), to)
 
 
-def _fitted(value: Json, shape: inspect.Type, path: str) -> Json:
+def _fit_value(value: Json, shape: inspect.Type, path: str) -> Json:
     options = _options(shape)
     takers = [option for option in options if type(value) in _TAKES[type(option)]]
     if not takers:
-        raise error_messages.wrong_type(path, _expected(options), value)
+        raise error_messages.wrong_type(path, _list_expected(options), value)
     match takers[0]:
         case inspect.StructType():
-            return _members(value, _chosen(value, takers, path), path)
+            return _members(value, _choose_struct(value, takers, path), path)
         case inspect.VarTupleType() as array:
             _check_length(value, "array", array, path)
-            return [_fitted(one, array.item_type, f"{path}[{n}]") for n, one in enumerate(value)]
+            return [_fit_value(one, array.item_type, f"{path}[{n}]") for n, one in enumerate(value)]
         case inspect.DictType() as mapping:
             _check_names(value, mapping, path)
-            return {key: _fitted(one, mapping.value_type, at(path, key)) for key, one in value.items()}
+            return {key: _fit_value(one, mapping.value_type, at(path, key)) for key, one in value.items()}
         case inspect.LiteralType(values=values):
             if value not in values:
                 raise error_messages.not_one_of(path, value, sorted(map(str, values), key=_by_size))
@@ -93,7 +93,7 @@ def _members(value: dict[str, Json], shape: inspect.StructType, path: str) -> di
     for key, field in fields.items():
         if key in value:
             if value[key] is not None or field.required or _nullable(field.type):
-                fitted[key] = _fitted(value[key], field.type, at(path, key))
+                fitted[key] = _fit_value(value[key], field.type, at(path, key))
         elif field.required:
             raise error_messages.missing(at(path, key))
     if shape.tag_field is not None:
@@ -105,7 +105,7 @@ def _nullable(shape: inspect.Type) -> bool:
     return any(isinstance(option, inspect.NoneType | inspect.AnyType) for option in _options(shape))
 
 
-def _chosen(value: dict[str, Json], takers: Sequence[inspect.Type], path: str) -> inspect.StructType:
+def _choose_struct(value: dict[str, Json], takers: Sequence[inspect.Type], path: str) -> inspect.StructType:
     """The one that the tag names; where there is no choice, the tag may be left out."""
     structs = {taker.tag: taker for taker in takers if isinstance(taker, inspect.StructType)}
     only = next(iter(structs.values()))
@@ -148,7 +148,7 @@ def _check_range(value: float, least: float | None, most: float | None, path: st
         raise error_messages.out_of_range(path, value, most, decimal=decimal)
 
 
-def _expected(options: Sequence[inspect.Type]) -> list[str]:
+def _list_expected(options: Sequence[inspect.Type]) -> list[str]:
     """What a place takes, in words, null aside."""
     names = [_name(option) for option in options if not isinstance(option, inspect.NoneType)]
     return list(dict.fromkeys(names))

@@ -58,7 +58,7 @@ def wrong_type(path: str, expected: Sequence[str], value: Json) -> InvalidReques
 
 def not_one_of(path: str, value: str, supported: Iterable[str]) -> InvalidRequest:
     return InvalidRequest(
-        f"Invalid value: '{_cut(value)}'. Supported values are: {_listed(supported)}.",
+        f"Invalid value: '{_cut(value)}'. Supported values are: {_join_values(supported)}.",
         param=path,
         fault="invalid_value",
     )
@@ -148,7 +148,7 @@ def _cut(text: str) -> str:
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
-def _listed(values: Iterable[str]) -> str:
+def _join_values(values: Iterable[str]) -> str:
     *first, last = (f"'{value}'" for value in values)
     if len(first) > 1:
         return f"{', '.join(first)}, and {last}"

@@ -58,11 +58,11 @@ def body(fault: Fault) -> bytes:
 
 def of(error: BelljarError) -> Fault:
     """Most follow from the branch of the tree they are on; the rest are told apart here."""
-    kind, code = _named(error)
+    kind, code = _find_type(error)
     return Fault(
         status=502 if isinstance(error, errors.BadKey) else error.status,
         type=kind,
-        message=_said(error),
+        message=_read_message(error),
         param=_param(error),
         code=code,
         retry_after=_after(error),
@@ -79,7 +79,7 @@ def unexpected(request_id: str) -> Fault:
     )
 
 
-def _named(error: BelljarError) -> tuple[str, str | None]:
+def _find_type(error: BelljarError) -> tuple[str, str | None]:
     """Type and code."""
     match error:
         case errors.InvalidRequest() | errors.Declined():
@@ -104,7 +104,7 @@ def _named(error: BelljarError) -> tuple[str, str | None]:
             return "server_error", error.code
 
 
-def _said(error: BelljarError) -> str:
+def _read_message(error: BelljarError) -> str:
     if isinstance(error, errors.BadKey):
         return f"The model's provider refused the key that this server has for it; its operator must change it. {error}"
     if isinstance(error, errors.ContextTooLong):

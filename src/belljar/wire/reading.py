@@ -92,16 +92,16 @@ def read_json(body: bytes) -> dict[str, Json]:
 
 
 def read_response(data: dict[str, Json]) -> CreateResponse:
-    return _read_request(_given(data, _RESPONSE))
+    return _read_request(_drop_nulls(data, _RESPONSE))
 
 
 def read_input_tokens(data: dict[str, Json]) -> CreateResponse:
     """A request whose tokens are to be counted: it says nothing of how to answer, and need not name a model."""
-    return _read_request({"model": "any", **_given(data, _COUNT)})
+    return _read_request({"model": "any", **_drop_nulls(data, _COUNT)})
 
 
 def read_compact(data: dict[str, Json]) -> CompactRequest:
-    given = _given(data, _COMPACT)
+    given = _drop_nulls(data, _COMPACT)
     options = fit(given, Options, "")
     return CompactRequest(
         model=options.model,
@@ -115,7 +115,7 @@ def read_compact(data: dict[str, Json]) -> CompactRequest:
 def read_container(data: dict[str, Json]) -> CreateContainer:
     if data.get("skills"):
         raise error_messages.unsupported("skills", "Upload what the code needs as files instead.")
-    container = fit(_given(data, _CONTAINER | {"skills"}), CreateContainer, "")
+    container = fit(_drop_nulls(data, _CONTAINER | {"skills"}), CreateContainer, "")
     check_network(container.network_policy, "network_policy")
     return container
 
@@ -124,7 +124,7 @@ def read_metadata(value: Json) -> dict[str, str]:
     return fit({"metadata": value}, _Metadata, "").metadata
 
 
-def _given(data: dict[str, Json], accepted: frozenset[str]) -> dict[str, Json]:
+def _drop_nulls(data: dict[str, Json], accepted: frozenset[str]) -> dict[str, Json]:
     """What the caller said: the SDKs write null for what they leave to us."""
     for key in data:
         if key not in accepted:

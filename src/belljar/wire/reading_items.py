@@ -82,7 +82,7 @@ def read_item(value: Json, path: str) -> InputItem:
         raise error_messages.wrong_type(path, ["an object"], value)
     kind = value.get("type")
     if kind is None:
-        kind = _guessed(value, path)
+        kind = _guess_type(value, path)
     elif not isinstance(kind, str):
         raise error_messages.wrong_type(at(path, "type"), ["a string"], kind)
     if kind in Known.OTHER:
@@ -103,17 +103,17 @@ def read_stored_items(body: bytes) -> list[InputItem]:
     try:
         return _all.decode(body)
     except msgspec.ValidationError:
-        return [_stored(raw) for raw in _each.decode(body)]
+        return [_read_stored_item(raw) for raw in _each.decode(body)]
 
 
-def _stored(raw: Raw) -> InputItem:
+def _read_stored_item(raw: Raw) -> InputItem:
     try:
         return _one.decode(raw)
     except msgspec.ValidationError:
         return OtherItem(msgspec.json.decode(raw))
 
 
-def _guessed(value: dict[str, Json], path: str) -> str:
+def _guess_type(value: dict[str, Json], path: str) -> str:
     """OpenAI lets these two do without a type."""
     if "role" in value:
         return "message"

@@ -8,7 +8,7 @@ import pytest
 
 from belljar.errors import PromptValidationError
 from belljar.prompt import PromptTemplate
-from belljar.tools.tool_choice import check_choice, choice_of, released
+from belljar.tools.tool_choice import check_choice, parse_choice, release_choice
 
 NAMED = {"type": "function", "name": "f"}
 
@@ -27,7 +27,7 @@ NAMED = {"type": "function", "name": "f"}
     ids=repr,
 )
 def test_every_form(given: Any, form: Any) -> None:
-    assert choice_of(given) == form
+    assert parse_choice(given) == form
     assert PromptTemplate(ns="n", key="k", tool_choice=given).tool_choice == form
 
 
@@ -61,4 +61,4 @@ def test_required_needs_a_tool() -> None:
 
 @pytest.mark.parametrize(("choice", "after"), [(None, None), ("none", "none"), ("required", "auto"), (NAMED, "auto")])
 def test_after_a_call(choice: Any, after: Any) -> None:
-    assert released(choice) == after
+    assert release_choice(choice) == after

@@ -13,7 +13,7 @@ from belljar.adapters.turns import Answer, Call, Hosted
 from belljar.errors import ProviderError
 from belljar.prompt.prompt import RenderedPrompt
 from belljar.tools import ProviderTool, ToolResult
-from belljar.tools.tool_choice import Chosen, check_choice, released
+from belljar.tools.tool_choice import Chosen, check_choice, release_choice
 
 
 class ClaudeConversation:
@@ -68,7 +68,7 @@ class ClaudeConversation:
         else:
             self._messages.append({"role": "assistant", "content": content})
         if answer.calls or answer.hosted:
-            self._choice = released(self._choice)
+            self._choice = release_choice(self._choice)
         return answer
 
     def tell(self, results: Sequence[tuple[Call, ToolResult[Any]]]) -> None:

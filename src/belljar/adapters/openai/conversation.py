@@ -22,7 +22,7 @@ from belljar.errors import PromptValidationError, ProviderError
 from belljar.prompt.prompt import RenderedPrompt
 from belljar.runtime import Deadline
 from belljar.tools import AutoContainerConfig, ExistingContainerRef, OpenAICodeInterpreterTool, ProviderTool, ToolResult
-from belljar.tools.tool_choice import Chosen, check_choice, released
+from belljar.tools.tool_choice import Chosen, check_choice, release_choice
 
 if TYPE_CHECKING:
     from openai import OpenAI
@@ -96,7 +96,7 @@ class OpenAIConversation:
         self._input += payload["output"]
         self._ran_in = next((one.payload["container_id"] for one in answer.hosted if _ran(one)), self._ran_in)
         if answer.calls or answer.hosted:
-            self._choice = released(self._choice)
+            self._choice = release_choice(self._choice)
         return answer
 
     def tell(self, results: Sequence[tuple[Call, ToolResult[Any]]]) -> None:

@@ -93,7 +93,7 @@ class BuiltIn:
                 yield [CallPiece(0, piece)]
             yield [CallEnd(0, written)]
         else:
-            written, reason = _cut(_formatted(decided, request), request.max_output_tokens)
+            written, reason = _cut(_format_answer(decided, request), request.max_output_tokens)
             for piece in _lines(written, "\n"):
                 yield [Text(piece)]
         yield [Finish(reason), UsageDelta(_usage(request, written))]
@@ -145,7 +145,7 @@ def _parts_in_python(message: InputItem) -> tuple[str, ...]:
 def _look(request: ModelRequest) -> _Seen:
     items = request.plain_items
     users = [at for at, item in enumerate(items) if isinstance(item, Message) and item.role == "user"]
-    message = dedent(retelling.said(items[users[-1]])).strip() if users else ""
+    message = dedent(retelling.read_text(items[users[-1]])).strip() if users else ""
     since = items[users[-1] + 1 :] if users else ()
     usable = () if request.tool_choice == "none" else request.tools
     tools = [tool for tool in usable if isinstance(tool, FunctionTool | CustomTool)]
@@ -164,29 +164,29 @@ def _look(request: ModelRequest) -> _Seen:
 # -- the rules --------------------------------------------------------------------------------------------------------
 
 
-def _summary(seen: _Seen) -> Decided | None:
+def _decide_summary(seen: _Seen) -> Decided | None:
     if SUMMARISE not in (seen.request.instructions or ""):
         return None
     asking = bool(seen.message) and not seen.since  # the newest message is not part of what it asks for
     return retelling.digest(seen.request.plain_items[:-1] if asking else seen.request.plain_items)
 
 
-def _results(seen: _Seen) -> Decided | None:
+def _decide_on_results(seen: _Seen) -> Decided | None:
     outputs = [item for item in seen.since if isinstance(item, FunctionCallOutput | CustomToolCallOutput)]
-    return "\n\n".join(retelling.result(output, seen.since) for output in outputs) or None
+    return "\n\n".join(retelling.describe_result(output, seen.since) for output in outputs) or None
 
 
-def _named(seen: _Seen) -> Decided | None:
+def _decide_named_tool(seen: _Seen) -> Decided | None:
     choice = seen.request.tool_choice
     if not isinstance(choice, Choice) or seen.done:
         return None
     name = choice.type if choice.name is UNSET else choice.name
     if name == _INTERPRETER and seen.interpreter:
         return _run(seen)
-    return next((_made(tool, seen.message) for tool in seen.functions if tool.name == name), None)
+    return next((_make_call(tool, seen.message) for tool in seen.functions if tool.name == name), None)
 
 
-def _spelled(seen: _Seen) -> Decided | None:
+def _decide_spelled_call(seen: _Seen) -> Decided | None:
     """Such as `{"name": "get_weather", "arguments": {"location": "Rome"}}`."""
     functions = {tool.name: tool for tool in seen.functions}
     if not functions or '"name"' not in seen.message:
@@ -205,36 +205,36 @@ def _spelled(seen: _Seen) -> Decided | None:
     return None
 
 
-def _python(seen: _Seen) -> Decided | None:
+def _decide_python(seen: _Seen) -> Decided | None:
     left = len(seen.python) - len(seen.done)
     if left > 0 and seen.interpreter and all(map(_ran_well, seen.done)):
         return _run(seen)
     if not seen.done:
         return _NO_TOOL if left > 0 and seen.request.tool_choice != "required" else None
-    told = retelling.happened(seen.done, seen.request.call_outputs)
+    told = retelling.describe_cells(seen.done, seen.request.call_outputs)
     return f"{told}\n\nNot run: the last {left} of {len(seen.python)} blocks." if left > 0 else told
 
 
-def _meant(seen: _Seen) -> Decided | None:
+def _decide_meant_tool(seen: _Seen) -> Decided | None:
     words = _words(seen.message)
-    return next((_made(tool, seen.message) for tool in seen.functions if _words(tool.name) & words), None)
+    return next((_make_call(tool, seen.message) for tool in seen.functions if _words(tool.name) & words), None)
 
 
-def _required(seen: _Seen) -> Decided | None:
+def _decide_required_tool(seen: _Seen) -> Decided | None:
     if seen.request.tool_choice != "required":
         return None
-    made = (_made(tool, seen.message) for tool in seen.functions)
+    made = (_make_call(tool, seen.message) for tool in seen.functions)
     return next(made, _run(seen) if seen.interpreter else None)
 
 
 _RULES: tuple[Callable[[_Seen], Decided | None], ...] = (
-    _summary,
-    _results,
-    _named,
-    _spelled,
-    _python,
-    _meant,
-    _required,
+    _decide_summary,
+    _decide_on_results,
+    _decide_named_tool,
+    _decide_spelled_call,
+    _decide_python,
+    _decide_meant_tool,
+    _decide_required_tool,
 )
 
 
@@ -248,12 +248,12 @@ def _ran_well(cell: CodeInterpreterCall) -> bool:
     return cell.status == "completed" and (cell.belljar is UNSET or cell.belljar.exit == "ok")
 
 
-def _made(tool: FunctionTool | CustomTool, message: str) -> Call:
+def _make_call(tool: FunctionTool | CustomTool, message: str) -> Call:
     """A call of the tool with what the message gives for it."""
     if isinstance(tool, CustomTool):
         return Call(tool.name, message, custom=True)
     schema = {"type": "object", **(tool.parameters or {})}
-    return Call(tool.name, _fitting(schema, message, "tools", f"the parameters of '{tool.name}'"))
+    return Call(tool.name, _make_fitting_json(schema, message, "tools", f"the parameters of '{tool.name}'"))
 
 
 def _words(text: str) -> set[str]:
@@ -264,15 +264,15 @@ def _words(text: str) -> set[str]:
 # -- writing ----------------------------------------------------------------------------------------------------------
 
 
-def _formatted(text: str, request: ModelRequest) -> str:
+def _format_answer(text: str, request: ModelRequest) -> str:
     wanted = request.text.format
     if wanted.type == "text" or SUMMARISE in (request.instructions or ""):
         return text
     schema = wanted.schema if wanted.schema is not UNSET else {"const": {"answer": text}}
-    return _fitting(schema, text, "text.format.schema", "it")
+    return _make_fitting_json(schema, text, "text.format.schema", "it")
 
 
-def _fitting(schema: Mapping[str, Json], text: str, param: str, what: str) -> str:
+def _make_fitting_json(schema: Mapping[str, Json], text: str, param: str, what: str) -> str:
     try:
         return _json(sample(schema, text))
     except Unfit as error:
@@ -299,6 +299,6 @@ def _json(value: object) -> str:
 
 
 def _usage(request: ModelRequest, written: str) -> Usage:
-    read = len(request.instructions or "") + sum(len(retelling.said(item)) for item in request.plain_items)
+    read = len(request.instructions or "") + sum(len(retelling.read_text(item)) for item in request.plain_items)
     taken, given = -(-read // _CHARACTERS), -(-len(written) // _CHARACTERS)
     return Usage(input_tokens=taken, output_tokens=given, total_tokens=taken + given)

@@ -27,7 +27,7 @@ GIST = 300
 """Characters of each item in a digest."""
 
 
-def said(item: InputItem) -> str:
+def read_text(item: InputItem) -> str:
     """The text of an item."""
     match item:
         case Message(content=content) | FunctionCallOutput(output=content) | CustomToolCallOutput(output=content):
@@ -41,7 +41,7 @@ def said(item: InputItem) -> str:
     return ""
 
 
-def happened(cells: Sequence[CodeInterpreterCall], told: Mapping[str, str]) -> str:
+def describe_cells(cells: Sequence[CodeInterpreterCall], told: Mapping[str, str]) -> str:
     """Each cell: what it showed, why it stopped if it did; then links to all files. `told` helps where outputs lack."""
     paths = dict.fromkeys(path for cell in cells if cell.belljar is not UNSET for path in cell.belljar.files)
     parts = [_cell(cell, told.get(cell.id, "")) for cell in cells]
@@ -51,7 +51,7 @@ def happened(cells: Sequence[CodeInterpreterCall], told: Mapping[str, str]) -> s
 
 
 def _cell(cell: CodeInterpreterCall, told: str) -> str:
-    shown = (told if cell.outputs is None else said(cell)).rstrip()
+    shown = (told if cell.outputs is None else read_text(cell)).rstrip()
     images = sum(isinstance(output, Image) for output in cell.outputs or ())
     end = cell.belljar
     stopped = ""
@@ -62,20 +62,20 @@ def _cell(cell: CodeInterpreterCall, told: str) -> str:
         head += f" and made {images} image{'s' if images > 1 else ''}"
     elif not shown and not stopped:
         head += " and showed nothing"
-    parts = [f"{head}:", fenced(shown)] if shown else [f"{head}."]
+    parts = [f"{head}:", fence(shown)] if shown else [f"{head}."]
     if stopped and stopped.removesuffix(".") not in shown:
         parts.append(stopped)
     return "\n\n".join(parts)
 
 
-def result(output: FunctionCallOutput | CustomToolCallOutput, items: Sequence[InputItem]) -> str:
+def describe_result(output: FunctionCallOutput | CustomToolCallOutput, items: Sequence[InputItem]) -> str:
     """What a function of the caller's gave."""
     calls = (item for item in items if isinstance(item, FunctionCall | CustomToolCall))
     name = next((call.name for call in calls if call.call_id == output.call_id), "The function")
-    return f"{name} gave:\n\n{fenced(said(output))}"
+    return f"{name} gave:\n\n{fence(read_text(output))}"
 
 
-def fenced(text: str) -> str:
+def fence(text: str) -> str:
     """In a fence that nothing inside can close, with the middle left out of a long text."""
     if len(text) > SHOWN:
         half = SHOWN // 2
@@ -91,7 +91,7 @@ def digest(items: Sequence[InputItem]) -> str:
 
 
 def _gist(item: InputItem) -> str:
-    text = _short(said(item))
+    text = _short(read_text(item))
     match item:
         case Message(role=role):
             return f"{role}: {text}"

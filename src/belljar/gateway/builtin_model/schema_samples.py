@@ -131,9 +131,9 @@ class _Merger:
                 yield part
                 waiting += reversed(_list(part, "allOf"))
                 if "$ref" in part:
-                    waiting.append(self._referred(part["$ref"]))
+                    waiting.append(self._resolve_reference(part["$ref"]))
 
-    def _referred(self, reference: Json) -> Json:
+    def _resolve_reference(self, reference: Json) -> Json:
         found: Json = self._root
         for name in str(reference).removeprefix("#").split("/")[1:]:
             self.step(1 + len(name) // 64)
@@ -175,12 +175,12 @@ class _Sampler:
             raise _Deep(f"its values have more than {DEEPEST} levels, or no end")
         schema = self._merger.whole(schema)
         if "const" in schema:
-            return self._given(schema["const"], "const")
+            return self._measure_value(schema["const"], "const")
         if choices := _list(schema, "enum"):
-            return self._given(choices[0], "enum", 0)
+            return self._measure_value(choices[0], "enum", 0)
         for choice in ("anyOf", "oneOf"):
             if options := _list(schema, choice):
-                return self._first(choice, options, depth)
+                return self._choose_first(choice, options, depth)
         match _type(schema):
             case "object":
                 return self._object(schema, depth)
@@ -189,17 +189,17 @@ class _Sampler:
             case "string":
                 return self._string(schema)
             case "integer":
-                return _sized(_number(schema, whole=True))
+                return _measure_number(_number(schema, whole=True))
             case "number":
-                return _sized(_number(schema, whole=False))
+                return _measure_number(_number(schema, whole=False))
             case "boolean":
                 return True, 4
         return None, 4
 
-    def _given(self, value: Json, *place: str | int) -> _Sized:
+    def _measure_value(self, value: Json, *place: str | int) -> _Sized:
         return value, _add(0, self._merger.length(value), *place)
 
-    def _first(self, choice: str, options: Sequence[Json], depth: int) -> _Sized:
+    def _choose_first(self, choice: str, options: Sequence[Json], depth: int) -> _Sized:
         """The first option that has a value."""
         failed: list[Unfit] = []
         for at, option in enumerate(options):
@@ -268,7 +268,7 @@ def _names(schema: Mapping[str, Json], properties: Mapping[str, Json]) -> Iterab
     return names
 
 
-def _sized(number: int | float) -> _Sized:
+def _measure_number(number: int | float) -> _Sized:
     return number, len(repr(number))
 
 

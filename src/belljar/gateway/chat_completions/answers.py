@@ -75,7 +75,7 @@ def completion(response: Response, base_url: str = "", ignored: tuple[Ignored, .
         }
     ]
     body["usage"] = _usage(response.usage)
-    body.update(_told(response, ignored))
+    body.update(_describe_extras(response, ignored))
     return codec.encode(body)
 
 
@@ -142,15 +142,15 @@ class Chunks:
             out.append(self._delta({"reasoning_content": _BETWEEN}))
 
     def _citation(self, event: events.AnnotationAdded, out: list[bytes]) -> None:
-        cited = {"index": self._citations, **_cited(event.annotation, self._offset, self._base_url)}
+        cited = {"index": self._citations, **_encode_citation(event.annotation, self._offset, self._base_url)}
         self._citations += 1
         out.append(self._delta({"annotations": [cited]}))
 
-    def _added(self, event: events.ItemAdded, out: list[bytes]) -> None:
+    def _begin_item(self, event: events.ItemAdded, out: list[bytes]) -> None:
         match event.item:
             case FunctionCall() | CustomToolCall() as item:
                 index = self._calls[event.output_index] = len(self._calls)
-                out.append(self._delta({"tool_calls": [{"index": index, **_call(item, empty=True)}]}))
+                out.append(self._delta({"tool_calls": [{"index": index, **_encode_call(item, empty=True)}]}))
             case CodeInterpreterCall():
                 self._cells[event.output_index] = len(self._cells)
 
@@ -163,19 +163,19 @@ class Chunks:
         out.append(self._delta({"tool_calls": [piece]}))
 
     def _code(self, event: events.CodeDelta, out: list[bytes]) -> None:
-        self._running(event, {"code": event.delta}, out)
+        self._add_output(event, {"code": event.delta}, out)
 
     def _output(self, event: events.CodeOutputDelta, out: list[bytes]) -> None:
-        self._running(event, {event.stream: event.delta}, out)
+        self._add_output(event, {event.stream: event.delta}, out)
 
-    def _running(self, event: events.OfItem, piece: Body, out: list[bytes]) -> None:
+    def _add_output(self, event: events.OfItem, piece: Body, out: list[bytes]) -> None:
         """Beside the cells, which come whole: some clients put pieces of lists together, others keep the last."""
         if self._live:
             out.append(self._delta({"belljar": {"live": [{"index": self._cells[event.output_index], **piece}]}}))
 
-    def _done(self, event: events.ItemDone, out: list[bytes]) -> None:
+    def _finish_item(self, event: events.ItemDone, out: list[bytes]) -> None:
         if isinstance(event.item, CodeInterpreterCall):
-            cell = _cell(event.item, self._cells[event.output_index])
+            cell = _encode_cell(event.item, self._cells[event.output_index])
             out.append(self._delta({"belljar": {"cells": [cell]}}))
 
     def _error(self, event: events.ErrorEvent, out: list[bytes]) -> None:
@@ -192,7 +192,7 @@ class Chunks:
         if self._wants_usage:
             out.append(_frame({**body, "usage": None}))
             body = {**self._head, "choices": [], "usage": _usage(event.response.usage)}
-        out.append(_frame({**body, **_told(event.response, self._ignored)}))
+        out.append(_frame({**body, **_describe_extras(event.response, self._ignored)}))
 
     def _delta(self, delta: Body) -> bytes:
         return b"%b%b%b" % (self._before, codec.encode(delta), self._after)
@@ -207,12 +207,12 @@ _SHOWN: Mapping[type[events.Event], Callable[[Chunks, Any, list[bytes]], None]] 
         events.SummaryDelta: Chunks._reasoning,
         events.SummaryPartAdded: Chunks._paragraph,
         events.AnnotationAdded: Chunks._citation,
-        events.ItemAdded: Chunks._added,
+        events.ItemAdded: Chunks._begin_item,
         events.ArgumentsDelta: Chunks._arguments,
         events.CustomInputDelta: Chunks._input,
         events.CodeDelta: Chunks._code,
         events.CodeOutputDelta: Chunks._output,
-        events.ItemDone: Chunks._done,
+        events.ItemDone: Chunks._finish_item,
         events.ErrorEvent: Chunks._error,
         events.Failed: Chunks._failure,
         events.Completed: Chunks._end,
@@ -236,7 +236,7 @@ def _head(response: Response, kind: str) -> Body:
     }
 
 
-def _told(response: Response, ignored: tuple[Ignored, ...]) -> Body:
+def _describe_extras(response: Response, ignored: tuple[Ignored, ...]) -> Body:
     """`belljar`, as a response has it, where there is something to tell: in the words of this endpoint."""
     found = response.belljar.ignored if response.belljar else ()
     told = (*ignored, *(structs.replace(one, param=_PARAMS.get(one.param, one.param)) for one in found))
@@ -258,16 +258,16 @@ def _message(response: Response, base_url: str) -> tuple[Body, list[Json]]:
                 if text and any(part.text for part in texts):
                     text += _BETWEEN
                 for part in texts:
-                    citations.extend(_cited(one, len(text), base_url) for one in part.annotations)
+                    citations.extend(_encode_citation(one, len(text), base_url) for one in part.annotations)
                     logprobs.extend(part.logprobs)
                     text += part.text
                 refusal += "".join(part.refusal for part in parts if isinstance(part, Refusal))
             case Reasoning():
                 thoughts.extend(part.text for part in (item.content or item.summary))
             case FunctionCall() | CustomToolCall():
-                calls.append(_call(item))
+                calls.append(_encode_call(item))
             case CodeInterpreterCall():
-                cells.append(_cell(item, len(cells)))
+                cells.append(_encode_cell(item, len(cells)))
     message: Body = {
         "role": "assistant",
         "content": text or (None if calls or refusal else ""),
@@ -281,7 +281,7 @@ def _message(response: Response, base_url: str) -> tuple[Body, list[Json]]:
     return message, logprobs
 
 
-def _call(item: FunctionCall | CustomToolCall, *, empty: bool = False) -> Body:
+def _encode_call(item: FunctionCall | CustomToolCall, *, empty: bool = False) -> Body:
     if isinstance(item, CustomToolCall):
         custom = {"name": item.name, "input": "" if empty else item.input}
         return {"id": item.call_id, "type": "custom", "custom": custom}
@@ -289,12 +289,12 @@ def _call(item: FunctionCall | CustomToolCall, *, empty: bool = False) -> Body:
     return {"id": item.call_id, "type": "function", "function": function}
 
 
-def _cell(item: CodeInterpreterCall, index: int) -> Body:
+def _encode_cell(item: CodeInterpreterCall, index: int) -> Body:
     """As in the Responses API, with the number by which clients put lists together."""
     return {"index": index, **msgspec.to_builtins(item)}
 
 
-def _cited(annotation: Annotation, offset: int, base_url: str) -> Body:
+def _encode_citation(annotation: Annotation, offset: int, base_url: str) -> Body:
     """The one kind that this wire has. A file is cited by where it can be fetched, and named beside that."""
     start = end = 0
     more: Body = {}

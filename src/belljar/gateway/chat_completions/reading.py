@@ -234,7 +234,7 @@ class Chat(Struct, frozen=True, kw_only=True):
 
 def read_chat(data: dict[str, Json]) -> Chat:
     """The request; an `InvalidRequest` names the field in the caller's own terms."""
-    body = fit(_typed(data), _Body, "")
+    body = fit(_add_call_types(data), _Body, "")
     _check(body)
     check_stream_options(body.stream_options)
     tools = read_tools([_tool(tool) for tool in body.tools], "tools")
@@ -252,7 +252,7 @@ def read_chat(data: dict[str, Json]) -> Chat:
         tool_choice=read_tool_choice(choice, tools, "tool_choice"),
         parallel_tool_calls=body.parallel_tool_calls,
         include=tuple(include),
-        text=TextConfig(format=_form(body.response_format), verbosity=body.verbosity),
+        text=TextConfig(format=_read_format(body.response_format), verbosity=body.verbosity),
         max_output_tokens=body.max_completion_tokens or body.max_tokens,
         temperature=body.temperature,
         top_p=body.top_p,
@@ -274,7 +274,7 @@ def read_chat(data: dict[str, Json]) -> Chat:
     return Chat(request=request, usage=usage, ignored=ignored)
 
 
-def _typed(data: dict[str, Json]) -> dict[str, Json]:
+def _add_call_types(data: dict[str, Json]) -> dict[str, Json]:
     """Calls in the history without a type, which many leave out, are of functions."""
     messages = data.get("messages")
     if not isinstance(messages, list):
@@ -313,20 +313,20 @@ def _tool(tool: _FunctionTool | _CustomTool | _CodeTool) -> dict[str, Json]:
             flat = {"type": "custom", "name": custom.name}
             if custom.description is not None:
                 flat["description"] = custom.description
-            return flat if custom.format is None else {**flat, "format": _flat(custom.format)}
+            return flat if custom.format is None else {**flat, "format": _flatten_tool(custom.format)}
         case _:
             container = AutoContainer() if tool.container is None else tool.container
             return {"type": NAME, "container": msgspec.to_builtins(container)}
 
 
 def _choice(choice: Json) -> Json:
-    flat = _flat(choice)
+    flat = _flatten_tool(choice)
     if isinstance(flat, dict) and isinstance(flat.get("tools"), list):
-        return {**flat, "tools": [_flat(tool) for tool in flat["tools"]]}
+        return {**flat, "tools": [_flatten_tool(tool) for tool in flat["tools"]]}
     return flat
 
 
-def _flat(value: Json) -> Json:
+def _flatten_tool(value: Json) -> Json:
     """`{"type": "x", "x": {…}}` as `{"type": "x", …}`."""
     if not isinstance(value, dict):
         return value
@@ -335,7 +335,7 @@ def _flat(value: Json) -> Json:
     return {"type": kind, **inner} if isinstance(inner, dict) else value
 
 
-def _form(form: _AnyForm | _ObjectForm | _SchemaForm | None) -> TextFormat:
+def _read_format(form: _AnyForm | _ObjectForm | _SchemaForm | None) -> TextFormat:
     match form:
         case _SchemaForm(json_schema=asked):
             return TextFormat(
@@ -370,7 +370,7 @@ def _items(messages: tuple[_AnyMessage, ...]) -> Iterator[InputItem]:
                 yield FunctionCallOutput(call_id=call_id, output=_texts(content))
             case _:
                 yield from message.belljar.cells if message.belljar else ()
-                said = _said(message)
+                said = _read_answer_parts(message)
                 if said:
                     yield Message(role="assistant", content=said)
                 for call in message.tool_calls or ():
@@ -410,7 +410,7 @@ def _part(part: _Text | _Image | _Audio | _File, path: str) -> Part:
             )
 
 
-def _said(message: _Assistant) -> tuple[Part, ...]:
+def _read_answer_parts(message: _Assistant) -> tuple[Part, ...]:
     content = message.content or ()
     parts: list[Part] = []
     if isinstance(content, str):

@@ -41,7 +41,7 @@ from belljar.gateway.store.base import Blob, Blobs, ContainerFileRecord, Contain
 from belljar.sandbox import explain
 from belljar.sandbox.base import Cell, FileInfo
 from belljar.sandbox.outputs import Exit, FileChanged, Output
-from belljar.sandbox.packages import unnamed
+from belljar.sandbox.packages import find_unrequested
 from belljar.wire import ids
 
 _AT_ONCE = 500
@@ -219,7 +219,7 @@ class Container:
         async with self._files:
             fresh = await self._fresh()
             # Of two wishes for the same package the newer counts: both together may be more than can be had.
-            wanted = (*dict.fromkeys(requirements), *unnamed(fresh.requirements, requirements))
+            wanted = (*dict.fromkeys(requirements), *find_unrequested(fresh.requirements, requirements))
             await self._records.put_container(msgspec.structs.replace(fresh, requirements=wanted))
         return wanted
 

@@ -16,7 +16,7 @@ from belljar.gateway.interpreter.transcript import Transcript
 from belljar.gateway.store.base import ContainerFileRecord, ContainerRecord
 from belljar.sandbox.outputs import Exit, FileChanged, Output
 from belljar.sandbox.packages import Installed
-from belljar.sandbox.remedies import Reader, addressed
+from belljar.sandbox.remedies import Reader, address_to
 from belljar.sandbox.validation import make_cell
 from belljar.wire.items import CellEnd, CodeOutput, Logs
 from belljar.wire.tools import FunctionTool
@@ -110,25 +110,25 @@ class Interpreter:
                             changed.append(output)
                             continue
                         if isinstance(output, Exit):
-                            end = addressed(output, Reader.CALLER)
-                            transcript.add(addressed(output, Reader.MODEL))
+                            end = address_to(output, Reader.CALLER)
+                            transcript.add(address_to(output, Reader.MODEL))
                         else:
                             transcript.add(output)
                             yield output
-                ran = await self._ran(use, transcript, changed, end)
+                ran = await self._collect_run(use, transcript, changed, end)
         except (NoneFree, OverQuota, OperatorError):
             raise
         except BelljarError as error:
             ran = _not_run(error)
         yield replace(ran, told=f"{prompts.MOVED}\n\n{ran.told}") if moved else ran
 
-    async def _ran(self, use: Use, transcript: Transcript, changed: Sequence[FileChanged], end: Exit) -> Ran:
+    async def _collect_run(self, use: Use, transcript: Transcript, changed: Sequence[FileChanged], end: Exit) -> Ran:
         files = await use.collect(changed)
         pictures = transcript.pictures
         figures = await asyncio.gather(*(use.keep_figure(one.data, one.type) for one in pictures))
         text = transcript.text
         if len(text) > self._policy.told:
-            log = await _log(use, text, files)
+            log = await _save_log(use, text, files)
             text = prompts.cut(text, self._policy.told, log)
         return Ran(
             status="completed" if end.status in ("ok", "raised") else "failed",
@@ -154,7 +154,7 @@ class Interpreter:
         )
 
 
-async def _log(use: Use, text: str, files: Sequence[ContainerFileRecord]) -> str | None:
+async def _save_log(use: Use, text: str, files: Sequence[ContainerFileRecord]) -> str | None:
     """The path of the whole text: the sandbox's own log, where there was too much even for people, else one of ours."""
     own = next((one.path for one in files if _SANDBOX_LOG.fullmatch(one.path)), None)
     if own is not None:

@@ -72,7 +72,7 @@ class Transcript:
         for part in self._parts:
             if isinstance(part, Picture):
                 count += 1
-                text = f"{_ended(text)}[figure {count}, shown to the user: {part.about}]\n"
+                text = f"{_end_line(text)}[figure {count}, shown to the user: {part.about}]\n"
             else:
                 text += "".join(part)
         return text
@@ -91,7 +91,7 @@ class Transcript:
         if end.error is not None:
             self._write(end.error.traceback, apart=True)
             if end.error.type != "SystemExit":
-                self._stderr = [_ended(self.stderr), end.error.traceback]
+                self._stderr = [_end_line(self.stderr), end.error.traceback]
         more = _LOST if end.reason == "lost" else end.hint if end.status == "raised" else end.text
         if more:
             self._write(more, apart=True)
@@ -116,5 +116,5 @@ def _picture(display: Display) -> Picture | None:
     return None
 
 
-def _ended(text: str) -> str:
+def _end_line(text: str) -> str:
     return text if not text or text.endswith("\n") else f"{text}\n"

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import aiohttp
 
 from belljar.config import variables
-from belljar.sandbox.conformance.runner import Outcome, chosen, conform
+from belljar.sandbox.conformance.runner import Outcome, choose_checks, conform
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 async def _report(url: str, token: str | None, *, execute_only: bool, as_json: bool) -> int:
     failed = 0
-    async for outcome in conform(url, chosen(execute_only=execute_only), token):
+    async for outcome in conform(url, choose_checks(execute_only=execute_only), token):
         failed += not outcome.ok
         sys.stdout.write((_as_json if as_json else _as_text)(outcome) + "\n")
         sys.stdout.flush()

@@ -29,13 +29,13 @@ async def _execute(server: Server, code: str, **fields: object) -> dict[str, Any
     return told
 
 
-async def _refused(server: Server, said: str, *statuses: int, data: bytes) -> None:
+async def _check_refused(server: Server, said: str, *statuses: int, data: bytes) -> None:
     came = await server.ask("POST", "/execute", data=data, headers={"Content-Type": "application/json"})
     error = member(came.has(*statuses).json(), "error", str, f"the answer to {data[:60]!r}")
     check(error.startswith(said), f"the error for {data[:60]!r} to begin with {said!r}", error)
 
 
-def _produced(answer: dict[str, Any]) -> dict[str, bytes]:
+def _decode_files(answer: dict[str, Any]) -> dict[str, bytes]:
     files = member(answer, "files_produced", dict, "the answer of /execute")
     try:
         return {name: base64.b64decode(data, validate=True) for name, data in files.items()}
@@ -115,19 +115,19 @@ async def files(server: Server) -> None:
     answer = await _execute(server, code, files={name: base64.b64encode(one).decode() for name, one in given.items()})
     check(answer["exit_code"] == 0, "exit code 0", answer)
     expect("whether '../above.txt' is above, and here", answer["stdout"], "False True\n")
-    produced = _produced(answer)
+    produced = _decode_files(answer)
     expect("files_produced['copy é.bin']", produced.get("copy é.bin"), data + b"!")
     check("given.bin" not in produced, "files that were given and not changed to be left out", list(produced))
 
 
 async def bad_requests(server: Server) -> None:
     """/execute answers 400 and {"error": "..."} to what cannot be read, and names the file that it cannot decode"""
-    await _refused(server, "code is required", 400, data=b"{}")
-    await _refused(server, "code is required", 400, data=b'{"code": ""}')
-    await _refused(server, "failed to decode file x.txt", 400, data=b'{"code": "1", "files": {"x.txt": "?"}}')
+    await _check_refused(server, "code is required", 400, data=b"{}")
+    await _check_refused(server, "code is required", 400, data=b'{"code": ""}')
+    await _check_refused(server, "failed to decode file x.txt", 400, data=b'{"code": "1", "files": {"x.txt": "?"}}')
     wrong: tuple[object, ...] = ({"code": 1}, {"code": "1", "timeout_seconds": "5"}, {"code": "1", "files": []}, [])
     for data in (b"", b"{", *(json.dumps(one).encode() for one in wrong)):
-        await _refused(server, "invalid request: ", 400, data=data)
+        await _check_refused(server, "invalid request: ", 400, data=data)
 
 
 async def large_bodies(server: Server) -> None:

@@ -55,7 +55,7 @@ class Lease:
         """A cell's lines as they come."""
         path = f"/v1/sandboxes/{self.id}/cells"
         async with self._server.open("POST", path, {"code": code, **more}) as response:
-            await _streams(response, "a cell")
+            await _check_streaming(response, "a cell")
             yield lines(response)
 
     async def run(self, code: str, **more: object) -> list[dict[str, Any]]:
@@ -75,40 +75,40 @@ class Lease:
 
 
 @asynccontextmanager
-async def _leased(server: Server, **asked: object) -> AsyncIterator[Lease]:
+async def _lease_sandbox(server: Server, **asked: object) -> AsyncIterator[Lease]:
     """A sandbox of which nothing is left afterwards: whoever has little room has room for the next check."""
-    async with _opened(server, **asked) as held:
+    async with _open_lease(server, **asked) as held:
         try:
             yield held
         finally:
-            await _let_go(held)
+            await _release_lease(held)
 
 
 @asynccontextmanager
-async def _opened(server: Server, **asked: object) -> AsyncIterator[Lease]:
+async def _open_lease(server: Server, **asked: object) -> AsyncIterator[Lease]:
     """A sandbox that only the end of its connection ends."""
     async with server.open("POST", "/v1/sandboxes", asked) as response:
-        await _streams(response, "POST /v1/sandboxes")
+        await _check_streaming(response, "POST /v1/sandboxes")
         rest = lines(response)
-        first = await _next(rest)
+        first = await _read_next(rest)
         yield Lease(server, member(first, "id", str, "the first line of a lease"), rest)
 
 
-async def _let_go(held: Lease) -> None:
+async def _release_lease(held: Lease) -> None:
     """Whether DELETE does what it should is for its own check."""
     with contextlib.suppress(TimeoutError, aiohttp.ClientError, OSError):
         async with asyncio.timeout(SOON):
             await held.ask("DELETE")
 
 
-async def _streams(response: aiohttp.ClientResponse, what: str) -> None:
+async def _check_streaming(response: aiohttp.ClientResponse, what: str) -> None:
     if response.status != 200:
         raise Failed(f"{what}: expected 200, came {response.status} {await response.read()!r}")
     expect(f"{what}: the type", response.content_type, "application/x-ndjson")
 
 
 @asynccontextmanager
-async def _soon(expected: str) -> AsyncIterator[None]:
+async def _fail_if_late(expected: str) -> AsyncIterator[None]:
     try:
         async with asyncio.timeout(SOON):
             yield
@@ -116,16 +116,16 @@ async def _soon(expected: str) -> AsyncIterator[None]:
         raise Failed(f"expected {expected}, came nothing within {SOON:g} s") from None
 
 
-async def _next(outputs: AsyncIterator[dict[str, Any]]) -> dict[str, Any]:
+async def _read_next(outputs: AsyncIterator[dict[str, Any]]) -> dict[str, Any]:
     """The next line; an answer that ends or stays silent is at fault."""
     try:
-        async with _soon("another line"):
+        async with _fail_if_late("another line"):
             return await anext(outputs)
     except StopAsyncIteration:
         raise Failed("expected another line, came the end of the answer") from None
 
 
-async def _gone(held: Lease) -> None:
+async def _wait_until_gone(held: Lease) -> None:
     """A sandbox whose connection is closed goes by itself; when this is over, nothing is left of it."""
     try:
         deadline = time.monotonic() + SOON
@@ -134,7 +134,7 @@ async def _gone(held: Lease) -> None:
             await asyncio.sleep(0.02)
         came.refused(404, code="sandbox_lost")
     finally:
-        await _let_go(held)
+        await _release_lease(held)
 
 
 # -- leases ------------------------------------------------------------------------------------------------------------
@@ -142,21 +142,21 @@ async def _gone(held: Lease) -> None:
 
 async def lease(server: Server) -> None:
     """a sandbox lives as long as the connection that asked for it, and no longer"""
-    async with _opened(server) as held:
+    async with _open_lease(server) as held:
         told = (await held.ask("GET")).has(200).json()
         expect("the sandbox", (told.get("id"), told.get("alive")), (held.id, True))
-    await _gone(held)
+    await _wait_until_gone(held)
 
 
 async def lease_in_a_cell(server: Server) -> None:
     """a sandbox whose lease is closed in the middle of a cell is gone too, and the cell's answer ends"""
-    async with _opened(server) as held:
+    async with _open_lease(server) as held:
         running = held.cell("print('begun', flush=True)\nwhile True: pass")
         outputs = await running.__aenter__()
-        expect("the first line", await _next(outputs), {"type": "stdout", "text": "begun\n"})
+        expect("the first line", await _read_next(outputs), {"type": "stdout", "text": "begun\n"})
     try:
-        await _gone(held)
-        async with _soon("the cell's answer to end with its sandbox"):
+        await _wait_until_gone(held)
+        async with _fail_if_late("the cell's answer to end with its sandbox"):
             async for _ in outputs:
                 pass
     except aiohttp.ClientError:
@@ -167,9 +167,9 @@ async def lease_in_a_cell(server: Server) -> None:
 
 async def release(server: Server) -> None:
     """DELETE ends a sandbox and its lease's answer, and may be asked again"""
-    async with _leased(server) as held:
+    async with _lease_sandbox(server) as held:
         (await held.ask("DELETE")).has(204)
-        async with _soon("the lease's answer to end"):
+        async with _fail_if_late("the lease's answer to end"):
             rest = [line async for line in held.rest]
         check(all(set(line) == {"ended"} for line in rest), "the lease to end", rest)
         (await held.ask("DELETE")).has(204)
@@ -183,7 +183,7 @@ async def load(server: Server) -> None:
         came = await server.ask("GET", "/health")
         return int(member(came.has(200).json(), "current_load", int, "/health"))
 
-    async with _opened(server) as one:
+    async with _open_lease(server) as one:
         held = await now()
         check(held >= 1, "a load of 1 or more", held)
     try:
@@ -192,12 +192,14 @@ async def load(server: Server) -> None:
             check(time.monotonic() < deadline, f"a load below {held} when the lease is over", left)
             await asyncio.sleep(0.02)
     finally:
-        await _let_go(one)
+        await _release_lease(one)
 
 
 async def limits(server: Server) -> None:
     """a sandbox has the limits that were asked for; wrong ones are refused with their name"""
-    async with _leased(server, limits={"timeout": None, "disk": 32 * MIB, "cpus": None}, packages="none") as held:
+    async with _lease_sandbox(
+        server, limits={"timeout": None, "disk": 32 * MIB, "cpus": None}, packages="none"
+    ) as held:
         code = "import os; s = os.statvfs('.'); print(s.f_blocks * s.f_frsize)"
         expect("the size of the workspace", await held.text(code), f"{32 * MIB}\n")
     wrong: tuple[dict[str, object], ...] = (
@@ -220,13 +222,13 @@ async def installed(server: Server) -> None:
 
 async def streaming(server: Server) -> None:
     """a cell's outputs come while it runs"""
-    async with _leased(server) as held:
+    async with _lease_sandbox(server) as held:
         code = f"print('one', flush=True)\n{_WAIT.format(name='go')}print('two')"
         async with held.cell(code) as outputs:
-            expect("the first line", await _next(outputs), {"type": "stdout", "text": "one\n"})
+            expect("the first line", await _read_next(outputs), {"type": "stdout", "text": "one\n"})
             await held.put("go")
-            expect("the second line", await _next(outputs), {"type": "stdout", "text": "two\n"})
-            expect("the last line", (await _next(outputs)).get("type"), "exit")
+            expect("the second line", await _read_next(outputs), {"type": "stdout", "text": "two\n"})
+            expect("the last line", (await _read_next(outputs)).get("type"), "exit")
 
 
 async def outputs(server: Server) -> None:
@@ -235,7 +237,7 @@ async def outputs(server: Server) -> None:
         "import sys\nprint('a')\ndisplay('shown')\nprint('b', file=sys.stderr)\n"
         "open('made \\u00e9.txt', 'w').write('x')\n'value'"
     )
-    async with _leased(server) as held:
+    async with _lease_sandbox(server) as held:
         came = await held.run(code)
         expect(
             "the types in order",
@@ -257,7 +259,7 @@ async def outputs(server: Server) -> None:
 
 async def state(server: Server) -> None:
     """variables live on from cell to cell, also after an exception, which the exit tells"""
-    async with _leased(server) as held:
+    async with _lease_sandbox(server) as held:
         await held.run("x = 41")
         end = (await held.run("x += 1\nraise ValueError('no')"))[-1]
         expect("status", end["status"], "raised")
@@ -271,9 +273,9 @@ async def state(server: Server) -> None:
 
 async def turns(server: Server) -> None:
     """cells of one sandbox run one at a time, in the order in which they came"""
-    async with _leased(server) as held:
+    async with _lease_sandbox(server) as held:
         async with held.cell(f"print('one', flush=True)\n{_WAIT.format(name='go')}x = 1") as first:
-            expect("the first line", await _next(first), {"type": "stdout", "text": "one\n"})
+            expect("the first line", await _read_next(first), {"type": "stdout", "text": "one\n"})
             second = asyncio.create_task(held.run("print('x' in globals())"))
             await held.names()  # the second has been sent by now, and must still wait
             await held.put("go")
@@ -285,7 +287,7 @@ async def turns(server: Server) -> None:
 
 async def timeouts(server: Server) -> None:
     """a cell that takes longer than its timeout is stopped"""
-    async with _leased(server) as held:
+    async with _lease_sandbox(server) as held:
         end = (await held.run("import time; time.sleep(60)", timeout=0.5))[-1]
         expect("status", end["status"], "timed_out")
         check(bool(end["text"]), "a text that says so", end)
@@ -293,27 +295,27 @@ async def timeouts(server: Server) -> None:
 
 async def interrupt(server: Server) -> None:
     """interrupt stops the running cell and keeps the variables"""
-    async with _leased(server) as held:
+    async with _lease_sandbox(server) as held:
         async with held.cell("x = 1\nprint('begun', flush=True)\nimport time; time.sleep(60)") as outputs:
-            await _next(outputs)
+            await _read_next(outputs)
             (await held.ask("POST", "/interrupt")).has(204)
-            end = await _next(outputs)
+            end = await _read_next(outputs)
         expect("status and reason", (end.get("status"), end.get("reason")), ("killed", "interrupted"))
         expect("x", await held.text("print(x)"), "1\n")
 
 
 async def leaving(server: Server) -> None:
     """a cell whose caller closes the connection is stopped, and the next one runs"""
-    async with _leased(server) as held:
+    async with _lease_sandbox(server) as held:
         async with held.cell("x = 1\nprint('begun', flush=True)\nimport time; time.sleep(60)") as outputs:
-            await _next(outputs)
-        async with _soon("the next cell to run"):
+            await _read_next(outputs)
+        async with _fail_if_late("the next cell to run"):
             expect("x", await held.text("print(x)"), "1\n")
 
 
 async def restart(server: Server) -> None:
     """restart forgets the variables and keeps the files"""
-    async with _leased(server) as held:
+    async with _lease_sandbox(server) as held:
         await held.run("x = 1; open('kept.txt', 'w').write('x')")
         (await held.ask("POST", "/restart")).has(204)
         expect("x, and the file", await held.text("print('x' in globals(), open('kept.txt').read())"), "False x\n")
@@ -321,7 +323,7 @@ async def restart(server: Server) -> None:
 
 async def install(server: Server) -> None:
     """packages that cannot be had are refused, and nothing changes"""
-    async with _leased(server) as held:
+    async with _lease_sandbox(server) as held:
         await held.run("x = 1")
         (await held.ask("POST", "/packages", {"requirements": ["../evil"]})).refused(400, code="invalid_request")
         expect("x", await held.text("print(x)"), "1\n")
@@ -335,7 +337,7 @@ NAMES = ("plain.txt", "données \U0001f600.csv", "with space, 100%?#&+.txt", "ca
 
 async def names(server: Server) -> None:
     """files keep their names in every byte, in and out, also where they are not UTF-8"""
-    async with _leased(server) as held:
+    async with _lease_sandbox(server) as held:
         for name in NAMES:
             data = name.encode("utf-8", "surrogateescape")
             told = (await held.put(name, data)).json()
@@ -361,7 +363,7 @@ async def large_files(server: Server) -> None:
         for _ in range(32):
             yield piece
 
-    async with _leased(server) as held:
+    async with _lease_sandbox(server) as held:
         (await held.ask("PUT", "/files/big.bin", data=pieces())).has(200)
         came = (await held.ask("GET", "/files/big.bin")).has(200)
         expect("the length told", came.headers.get("Content-Length"), str(32 * len(piece)))
@@ -379,7 +381,7 @@ async def archives(server: Server) -> None:
             info = tarfile.TarInfo(name)
             info.size = len(name)
             archive.addfile(info, io.BytesIO(b"x" * len(name)))
-    async with _leased(server) as held:
+    async with _lease_sandbox(server) as held:
         headers = {"Content-Type": "application/x-tar"}
         came = await held.ask("PUT", "/files", data=packed.getvalue(), headers=headers)
         told = member(came.has(200).json(), "files", list, "the answer")
@@ -392,7 +394,7 @@ async def archives(server: Server) -> None:
 
 async def missing_files(server: Server) -> None:
     """files are deleted; those that are not there, and names that lead out, are refused"""
-    async with _leased(server) as held:
+    async with _lease_sandbox(server) as held:
         await held.put("here.txt", b"x")
         (await held.ask("DELETE", "/files/here.txt")).has(204)
         (await held.ask("DELETE", "/files/here.txt")).refused(404, code="not_found")
@@ -412,7 +414,7 @@ async def bad_requests(server: Server) -> None:
     json_type = {"Content-Type": "application/json"}
     for data in (b"{", b"[]", b"\xff"):
         (await server.ask("POST", "/v1/sandboxes", data=data, headers=json_type)).refused(400, code="invalid_request")
-    async with _leased(server) as held:
+    async with _lease_sandbox(server) as held:
         for body in ({}, {"code": 1}, {"code": "1", "timeout": -1}, {"code": "1", "timeout": "long"}):
             (await held.ask("POST", "/cells", body)).refused(400, code="invalid_request")
 

@@ -11,7 +11,7 @@ from typing import TypeAlias
 import aiohttp
 
 from belljar.sandbox.conformance import execution, port
-from belljar.sandbox.conformance.wire import Failed, Server, reached
+from belljar.sandbox.conformance.wire import Failed, Server, connect
 
 Check: TypeAlias = Callable[[Server], Awaitable[None]]
 
@@ -35,7 +35,7 @@ class Outcome:
         return self.problem is None
 
 
-def chosen(*, execute_only: bool) -> Sequence[Check]:
+def choose_checks(*, execute_only: bool) -> Sequence[Check]:
     return execution.CHECKS if execute_only else (*execution.CHECKS, *port.CHECKS)
 
 
@@ -44,13 +44,13 @@ async def conform(url: str, checks: Sequence[Check], token: str | None = None) -
 
     `OSError` or `aiohttp.ClientError` if nobody answers at all, `ValueError` if `url` is not an address.
     """
-    async with reached(url, token) as server:
-        await _started(server)
+    async with connect(url, token) as server:
+        await _wait_until_started(server)
         for one in checks:
             yield await _outcome(one, server)
 
 
-async def _started(server: Server) -> None:
+async def _wait_until_started(server: Server) -> None:
     """One that does not start is told by its first check."""
     deadline = time.monotonic() + STARTING
     while time.monotonic() < deadline:

@@ -24,13 +24,13 @@ class Failed(Exception):
 def expect(what: str, came: object, wanted: object) -> None:
     """Fail unless two values are the same."""
     if came != wanted:
-        raise Failed(f"{what}: expected {_shown(wanted)}, came {_shown(came)}")
+        raise Failed(f"{what}: expected {_format_value(wanted)}, came {_format_value(came)}")
 
 
 def check(holds: bool, expected: str, came: object) -> None:
     """Fail unless something holds."""
     if not holds:
-        raise Failed(f"expected {expected}, came {_shown(came)}")
+        raise Failed(f"expected {expected}, came {_format_value(came)}")
 
 
 def member(told: object, name: str, kind: type[Any], where: str) -> Any:
@@ -60,7 +60,7 @@ class Came:
         try:
             return json.loads(self.body)
         except ValueError:
-            raise Failed(f"{self.asked}: expected JSON, came {_shown(self.body)}") from None
+            raise Failed(f"{self.asked}: expected JSON, came {_format_value(self.body)}") from None
 
     def refused(self, *statuses: int, code: str | None = None) -> None:
         """An error in the shape of `/v1`."""
@@ -119,7 +119,7 @@ class Server:
 
 
 @asynccontextmanager
-async def reached(url: str, token: str | None) -> AsyncIterator[Server]:
+async def connect(url: str, token: str | None) -> AsyncIterator[Server]:
     """The server at an http(s) address or a unix socket; `ValueError` if it is neither."""
     if url.startswith("unix://"):
         path = url.removeprefix("unix://")
@@ -147,7 +147,7 @@ async def lines(response: aiohttp.ClientResponse) -> AsyncIterator[dict[str, Any
             except ValueError:
                 told = None
             if not isinstance(told, dict):
-                raise Failed(f"expected lines of JSON objects, came {_shown(line)}")
+                raise Failed(f"expected lines of JSON objects, came {_format_value(line)}")
             if told:
                 yield told
     check(not rest, "the last line to end with a newline", rest)
@@ -158,6 +158,6 @@ def in_path(name: str) -> str:
     return quote(os.fsencode(name), safe="")
 
 
-def _shown(value: object) -> str:
+def _format_value(value: object) -> str:
     shown = value if isinstance(value, str) else ascii(value)
     return shown if len(shown) <= 300 else f"{shown[:300]}…"

@@ -92,7 +92,7 @@ class Screen:
             self._streams.flush()
         if not self._channel.open:  # a forked child has only the pipes
             self._streams.stdout.write(f"{bundle.get('text/plain', '')!s}\n")
-        elif not self._channel.send_bundle(kind, _bounded(bundle), at_once=at_once):
+        elif not self._channel.send_bundle(kind, _drop_too_large(bundle), at_once=at_once):
             text = bundle.get("text/plain", "")
             plain = text[:_TEXT_LIMIT] if isinstance(text, str) else ""
             self._channel.send_bundle(kind, {"text/plain": f"{plain}\n[the rest was too large to be shown]"})
@@ -154,7 +154,7 @@ def _form(mime: str, data: object) -> str | bytes | None:
         return None
 
 
-def _bounded(bundle: Bundle) -> Bundle:
+def _drop_too_large(bundle: Bundle) -> Bundle:
     """The bundle without what is too large, which the plain text tells instead."""
     kept = {mime: data for mime, data in bundle.items() if len(data) <= _limit(data)}
     text = bundle.get("text/plain", "")

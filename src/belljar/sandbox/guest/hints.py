@@ -35,7 +35,7 @@ class Hints:
 
     def after_traceback(self, error: BaseException) -> str:
         """A line to put under the traceback; empty if there is nothing to say."""
-        if missing := self._missing(error):
+        if missing := self._find_missing(error):
             return f"Hint: {missing!r} is not installed in this sandbox. {self.packages()}\n"
         if isinstance(error, EOFError) and not error.args:  # getpass, for one
             return f"Hint: {NO_INPUT}\n"
@@ -46,7 +46,7 @@ class Hints:
         wanted, self._wanted = self._wanted, ""
         if isinstance(error, MemoryError):
             return "memory"
-        missing = self._missing(error)
+        missing = self._find_missing(error)
         return self._lack(missing) if missing else wanted
 
     def packages(self) -> str:
@@ -71,7 +71,7 @@ class Hints:
     def _lack(self, name: str) -> str:
         return "stack" if _plain(name) in self._missed else "packages"
 
-    def _missing(self, error: BaseException | None) -> str:
+    def _find_missing(self, error: BaseException | None) -> str:
         missing = _missing_module(error)
         return "" if missing and self._is_in_workdir(missing) else missing
 
@@ -97,7 +97,7 @@ def _missing_module(error: BaseException | None) -> str:
     return ""
 
 
-def asking(original: Callable[[object], str]) -> Callable[[object], str]:
+def wrap_input(original: Callable[[object], str]) -> Callable[[object], str]:
     """`input`, with an error that says what to do instead."""
 
     def input(prompt: object = "", /) -> str:
@@ -109,7 +109,7 @@ def asking(original: Callable[[object], str]) -> Callable[[object], str]:
     return input
 
 
-def printing(original: Callable[..., None]) -> Callable[..., None]:
+def wrap_print(original: Callable[..., None]) -> Callable[..., None]:
     """`print`, a whole line at a time: piece by piece, several processes' lines would mix, and each piece costs."""
 
     def print(
@@ -147,5 +147,5 @@ def install() -> None:
     """Put the builtins in place that behave differently here."""
     if not isinstance(builtins.__dict__.get("exit"), Leave):
         builtins.__dict__.update(
-            print=printing(builtins.print), input=asking(builtins.input), exit=Leave("exit"), quit=Leave("quit")
+            print=wrap_print(builtins.print), input=wrap_input(builtins.input), exit=Leave("exit"), quit=Leave("quit")
         )

@@ -135,7 +135,7 @@ class Magics:
         if _INSTALL.match(command):
             _say(self._hints.no_install(command))
             return [] if captured else None
-        command = _filled(command, frame)
+        command = _fill_variables(command, frame)
         if captured:
             done = subprocess.run(command, shell=True, executable=_SHELL, stdout=subprocess.PIPE, check=False)
             return done.stdout.decode("utf-8", "backslashreplace").splitlines()
@@ -160,7 +160,7 @@ def _unknown(name: str) -> Exception:
     )
 
 
-def _filled(command: str, frame: FrameType) -> str:
+def _fill_variables(command: str, frame: FrameType) -> str:
     """The command with `{name}` and `$name` replaced by variables of the cell, where it has them."""
 
     def value(match: re.Match[str]) -> str:

@@ -151,9 +151,9 @@ class Guest:
     def _run(self, number: int, source: str) -> Ending:
         self._name, self._source = filename(number), source
         self._interrupts.install()
-        failure = self._guarded(self._execute)
+        failure = self._run_guarded(self._execute)
         if figures.any_open():
-            failure = self._guarded(self._screen.show_figures) or failure
+            failure = self._run_guarded(self._screen.show_figures) or failure
         self._screen.forget()
         if failure is None:
             return Ending(limit=self._hints.limit(None))
@@ -162,7 +162,7 @@ class Guest:
         failure.__traceback__ = None  # it would keep the cell's objects alive
         return ending
 
-    def _guarded(self, step: Callable[[], None]) -> BaseException | None:
+    def _run_guarded(self, step: Callable[[], None]) -> BaseException | None:
         """Run something of the cell's; whatever it raises is a value. The only place where an interrupt may land."""
         failure: BaseException | None = None
         try:
@@ -226,7 +226,7 @@ class Guest:
 
     def _describe(self, failure: BaseException) -> Ending:
         if isinstance(failure, SystemExit):
-            return self._left(failure)
+            return self._end_by_exit(failure)
         remember(self._name, self._source)
         text = tracebacks.render(failure) + self._hints.after_traceback(failure)
         error = {
@@ -237,7 +237,7 @@ class Guest:
         status = "interrupted" if isinstance(failure, KeyboardInterrupt) else "raised"
         return Ending(status, error=error, limit=self._hints.limit(failure))
 
-    def _left(self, failure: SystemExit) -> Ending:
+    def _end_by_exit(self, failure: SystemExit) -> Ending:
         code = failure.code
         if code is None or code is False or code == 0:
             return Ending(code=0, note="The cell ended itself with exit code 0; variables are kept.")

@@ -24,7 +24,7 @@ class LocalBox:
     def run(self, cell: Cell) -> Generator[Output, None, None]:
         """Outputs as they come; leaving early stops the cell."""
         finished = False
-        outputs = run_steps.blocking(self._box, self._box.run(cell))
+        outputs = run_steps.run_blocking(self._box, self._box.run(cell))
         try:
             for output in outputs:
                 finished = isinstance(output, Exit)

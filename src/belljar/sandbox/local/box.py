@@ -26,7 +26,7 @@ from belljar.sandbox.base import Cell, Limits, Spec
 from belljar.sandbox.guest import frames
 from belljar.sandbox.local import messages
 from belljar.sandbox.local.cell_run import CellRun
-from belljar.sandbox.local.cgroups import Group, gone
+from belljar.sandbox.local.cgroups import Group, is_gone
 from belljar.sandbox.local.confine import Rlimits
 from belljar.sandbox.local.files import Files
 from belljar.sandbox.local.interpreter_channel import Link
@@ -252,7 +252,7 @@ class Box:
         try:
             return self.group.open_procs()
         except OSError as error:
-            if not gone(error):
+            if not is_gone(error):
                 raise
             # Nobody is in it between two interpreters, so anyone with the right can remove it.
             self.group.close()
@@ -369,7 +369,7 @@ class Box:
         started = time.monotonic()
         whole = yield from self._while_open(self._run(cell))
         if not whole:
-            yield [explain.lost(self.lost or "", seconds=time.monotonic() - started)]
+            yield [explain.loss(self.lost or "", seconds=time.monotonic() - started)]
 
     def _while_open(self, steps: Steps[None]) -> Steps[bool]:
         """Steps that stop when someone else closes the sandbox: the numbers of its descriptors are then others'."""
@@ -421,7 +421,7 @@ class Box:
             if link.status.fileno() in (yield Wait(0.1)):
                 self.read_status(link)
         status = -signal.SIGKILL if link.ended is None else link.ended
-        how = explain.ended(status, out_of_memory=False, limits=self.limits, seconds=0)
+        how = explain.process_end(status, out_of_memory=False, limits=self.limits, seconds=0)
         self.drop_link()
         yield [Stderr(f"[Between two cells: {how.text}]\n")]
         yield from self._restart()

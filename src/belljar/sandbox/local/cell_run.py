@@ -93,11 +93,11 @@ class CellRun:
         try:
             if self._unsent:
                 yield from self._send_rest()
-            over = self._over()
+            over = self._is_over()
             while not over:
                 ready = yield Wait(self._patience())
                 self._take(ready)
-                over = self._over()
+                over = self._is_over()
                 if not over:
                     self._mind()
                     yield from self._pass_on()
@@ -109,7 +109,7 @@ class CellRun:
         """What is larger than the socket's buffer: watch for room, but keep reading meanwhile."""
         sock = self._link.execution
         self._box.epoll.modify(sock, select.EPOLLIN | select.EPOLLOUT)
-        while self._unsent and not self._over():
+        while self._unsent and not self._is_over():
             ready = yield Wait(self._patience())
             self._take(ready)
             self._mind()
@@ -129,7 +129,7 @@ class CellRun:
             news, self._news = self._news, []
             yield news
 
-    def _over(self) -> bool:
+    def _is_over(self) -> bool:
         """Answered, ended or lost. An answer that crossed our kill on the way does not count: it will end."""
         if self._link.ended is not None or self._box.lost:
             return True
@@ -316,24 +316,24 @@ class CellRun:
     def _outcome(self, seconds: float, *, kept: bool) -> Exit:
         limits, box = self._limits, self._box
         if box.lost:
-            return explain.lost(box.lost, seconds=seconds)
+            return explain.loss(box.lost, seconds=seconds)
         if box.group and (self._link.ended is not None or seconds > _SHORT):
             box.ooms = box.group.oom_kills()
         ooms = box.ooms
         if self._link.ended is not None and ooms > self._ooms:
-            return explain.over("memory", limits, kept=False, seconds=seconds)
+            return explain.excess("memory", limits, kept=False, seconds=seconds)
         match self._stop:
             case "timed_out":
-                return explain.timed_out(self._timeout or 0.0, kept=kept, seconds=seconds)
+                return explain.timeout(self._timeout or 0.0, kept=kept, seconds=seconds)
             case "interrupted":
-                return explain.interrupted(kept=kept, error=_error(self._done), seconds=seconds)
+                return explain.interrupt(kept=kept, error=_error(self._done), seconds=seconds)
             case "memory" | "cpu" | "output":
-                return explain.over(self._stop, limits, kept=kept, seconds=seconds)
+                return explain.excess(self._stop, limits, kept=kept, seconds=seconds)
         if self._done is None:
             status = self._link.ended if self._link.ended is not None else -signal.SIGKILL
             if status == CUT_OFF or (self._cut_off and status == -signal.SIGKILL):
-                return explain.disconnected(seconds=seconds)
-            return explain.ended(status, out_of_memory=False, limits=limits, seconds=seconds)
+                return explain.disconnect(seconds=seconds)
+            return explain.process_end(status, out_of_memory=False, limits=limits, seconds=seconds)
         note = str(self._done.get("note") or "")[:_WORDS]
         if ooms > self._ooms:
             note = f"{note} A subprocess was killed: the memory limit is {explain.size(limits.memory)}.".strip()
@@ -344,7 +344,7 @@ class CellRun:
             return Exit("ok", note, code=code, seconds=seconds, limit=limit)
         # Also KeyboardInterrupt that nobody outside asked for: the code raised it.
         error = _error(self._done) or Error("Exception", "", "")
-        return explain.raised(error, limits, code=code, note=note, seconds=seconds, limit=limit)
+        return explain.exception(error, limits, code=code, note=note, seconds=seconds, limit=limit)
 
 
 def _limit(done: dict[str, object]) -> Limit | None:

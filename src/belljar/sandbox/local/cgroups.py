@@ -145,7 +145,7 @@ class Groups:
             for path in self.directories:
                 hold = self._holds.get(path)
                 if hold is None or not owned_directories.is_at(path, hold):
-                    _, self._holds[path] = owned_directories.claim(partial(_made, path))
+                    _, self._holds[path] = owned_directories.claim(partial(_make_directory, path))
                     close_all([hold] if hold is not None else [])
                     if self.kind == "v2":
                         _delegate(path, {"memory", "cpu"} if self.cpu else {"memory"})
@@ -164,7 +164,7 @@ class Groups:
             try:
                 _fill(group, memory, cpus)
             except OSError as error:
-                if not gone(error):
+                if not is_gone(error):
                     raise
                 self.own()
                 _fill(group, memory, cpus)
@@ -188,7 +188,7 @@ class Groups:
         self._holds.clear()
 
 
-def gone(error: OSError) -> bool:
+def is_gone(error: OSError) -> bool:
     """Whether it says that a group is not there any more, or is just being removed."""
     return error.errno in (errno.ENOENT, errno.ENODEV)
 
@@ -198,7 +198,7 @@ def new_name() -> str:
     return f"belljar-{os.getpid()}-{secrets.token_hex(8)}"
 
 
-def _made(path: Path) -> Path:
+def _make_directory(path: Path) -> Path:
     path.mkdir(0o700, exist_ok=True)  # closed, or anyone could hold it
     return path
 
@@ -271,7 +271,7 @@ class _Unusable(ValueError):
     pass
 
 
-def _own(controller: str) -> Path | None:
+def find_own_group(controller: str) -> Path | None:
     """This process's own group in the hierarchy of a controller ("" for version 2)."""
     mounts: dict[str, tuple[str, str]] = {}
     for line in Path("/proc/self/mountinfo").read_text().splitlines():
@@ -295,11 +295,11 @@ def _own(controller: str) -> Path | None:
 
 
 def _version1(name: str) -> Groups:
-    memory = _own("memory")
+    memory = find_own_group("memory")
     if memory is None:
         raise _Unusable("no version 1 memory controller")
-    cpu, account = _own("cpu"), _own("cpuacct")
-    return _owned(Groups("v1", "", memory / name, cpu and cpu / name, account and account / name))
+    cpu, account = find_own_group("cpu"), find_own_group("cpuacct")
+    return _claim_groups(Groups("v1", "", memory / name, cpu and cpu / name, account and account / name))
 
 
 def _version2(name: str) -> Groups:
@@ -308,10 +308,10 @@ def _version2(name: str) -> Groups:
     except (OSError, _Unusable) as error:
         raise _Unusable(f"version 2: {error}") from None
     ours = parent / name
-    return _owned(Groups("v2", "", ours, ours if "cpu" in controllers else None, ours))
+    return _claim_groups(Groups("v2", "", ours, ours if "cpu" in controllers else None, ours))
 
 
-def _owned(groups: Groups) -> Groups:
+def _claim_groups(groups: Groups) -> Groups:
     try:
         groups.own()
     except OSError as error:
@@ -326,7 +326,7 @@ def place(selves: set[int]) -> tuple[Path, set[str]]:
     It wants processes in leaves only, but for the root group. So either nobody is in our group but `selves`, who can
     step aside, or the groups are made beside ours, unless that would free them from a limit that ours has.
     """
-    own = _own("")
+    own = find_own_group("")
     if own is None:
         raise _Unusable("not mounted, or not ours to see")
     if own.name == ASIDE:  # where an earlier source of this process, or of the one that started it, has stepped
@@ -336,13 +336,13 @@ def place(selves: set[int]) -> tuple[Path, set[str]]:
         raise _Unusable(f"the memory controller is not delegated to {own.name}")
     others = {int(pid) for pid in _words(own / "cgroup.procs")} - selves
     if others and (own / "cgroup.type").exists() and not controllers.issubset(_words(own / "cgroup.subtree_control")):
-        own, controllers = _beside(own, controllers, f"{own.name} has {len(others)} other processes in it")
+        own, controllers = _place_beside(own, controllers, f"{own.name} has {len(others)} other processes in it")
     elif not os.access(own / "cgroup.procs", os.W_OK):
         raise _Unusable(f"{own.name} is not ours to divide")
     return own, controllers
 
 
-def _beside(own: Path, controllers: set[str], why: str) -> tuple[Path, set[str]]:
+def _place_beside(own: Path, controllers: set[str], why: str) -> tuple[Path, set[str]]:
     if not all(_words(own / name)[0] == "max" for name in _LIMITS if (own / name).exists()):
         raise _Unusable(f"{why}, and limits that a group beside it would not have")
     above = own.parent
@@ -375,6 +375,6 @@ def sweep(parent: Path) -> None:
     deadline = time.monotonic() + _SWEEPING
     for name in os.listdir(parent):
         if _OURS.fullmatch(name) and time.monotonic() < deadline:
-            with owned_directories.abandoned(parent / name) as dead:
+            with owned_directories.check_abandoned(parent / name) as dead:
                 if dead:
                     remove_cgroup(str(parent / name), deadline)

@@ -159,7 +159,7 @@ def _platform(facts: Facts) -> Check:
         return Check("platform", False, "WSL 1, which only imitates the Linux kernel", remedy)
     what = "Linux in WSL 2" if wsl(facts.release) == 2 else "Linux"
     what += f", {facts.distribution}" if facts.distribution else ""
-    return Check("platform", True, f"{what}, inside {_named(facts)}" if facts.container else what)
+    return Check("platform", True, f"{what}, inside {_name_container(facts)}" if facts.container else what)
 
 
 def wsl(release: str) -> int:
@@ -169,7 +169,7 @@ def wsl(release: str) -> int:
     return 2 if "wsl2" in release.lower() or "microsoft-standard" in release else 1
 
 
-def _named(facts: Facts) -> str:
+def _name_container(facts: Facts) -> str:
     names = {"docker": "Docker", "podman": "Podman", "kubernetes": "Kubernetes", "lxc": "LXC"}
     return names.get(facts.container, "a container")
 
@@ -322,7 +322,7 @@ def _cgroup(facts: Facts) -> Check:
     return Check("cgroup", False, facts.cgroup_why or "none that we may write", remedy, needed=False)
 
 
-def cache(directory: str, problem: str | None) -> Check:
+def check_cache(directory: str, problem: str | None) -> Check:
     """Whether anything can be kept between starts."""
     if problem is None:
         return Check("cache", True, directory, needed=False)
@@ -330,7 +330,7 @@ def cache(directory: str, problem: str | None) -> Check:
     return Check("cache", False, problem, without, needed=False)
 
 
-def fetching(program: str, problem: str | None) -> Check:
+def check_fetching(program: str, problem: str | None) -> Check:
     """Whether packages can be fetched that a sandbox does not start with."""
     if problem is None:
         return Check("uv", True, program, needed=False)

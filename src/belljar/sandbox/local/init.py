@@ -39,7 +39,7 @@ def main(orders: int, program: bytes) -> None:
     request: messages.Create = order  # type: ignore[assignment]
     messages.keep_only([0, 1, 2, *fds])
     sock = socket.socket(fileno=3)
-    with messages.reporting(lambda: sock, "making the sandbox"):
+    with messages.report_failure(lambda: sock, "making the sandbox"):
         if problem is not None:
             raise problem
         _mounts(request)
@@ -124,10 +124,12 @@ def _serve(sock: socket.socket, memory: int | None) -> None:
             case None:
                 return
             case {"op": "begin", "turn": turn}:
-                meter.begin(usage.spent())
+                meter.begin(usage.measure_processes())
                 messages.send(sock, {"turn": turn})
             case {"op": "usage", "turn": turn}:
-                messages.send(sock, {"cpu": meter.look(usage.spent()), "memory": usage.memory(), "turn": turn})
+                messages.send(
+                    sock, {"cpu": meter.look(usage.measure_processes()), "memory": usage.memory(), "turn": turn}
+                )
             case {"op": "kill"}:
                 _kill_all()
                 messages.send(sock, {"killed": True})

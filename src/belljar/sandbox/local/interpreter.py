@@ -44,7 +44,7 @@ def main(
     Everything here is written to touch little: each page that it is the first to write to is copied, at some 3 us.
     """
     word = status.detach()
-    with messages.reporting(lambda: socket.socket(fileno=word), "starting the interpreter"):
+    with messages.report_failure(lambda: socket.socket(fileno=word), "starting the interpreter"):
         execution, stdout, stderr, *cgroups = fds
         os.setsid()
         for cgroup in cgroups:  # first, so that as little as possible is charged to the zygote

@@ -102,7 +102,7 @@ class Jail:
     def __init__(self, groups: Groups, *, layers: str | None = None, fonts: tuple[str, Path] | None = None) -> None:
         self.groups = groups
         self._plan = root.plan(python_home(), code=code_directory(), layers=layers, fonts=fonts)
-        self.first_uid = users.first_own()
+        self.first_uid = users.find_first_uid()
         self._lock = threading.Lock()
         self._zygotes: dict[str, str] = {}
         self._started = 0

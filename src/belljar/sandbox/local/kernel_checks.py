@@ -97,7 +97,7 @@ def _cgroup(host: int) -> dict[str, object]:
 
 
 def _version1(host: int) -> bool:
-    memory, cpu = cgroups._own("memory"), cgroups._own("cpu")
+    memory, cpu = cgroups.find_own_group("memory"), cgroups.find_own_group("cpu")
     if memory is None:
         raise ValueError("no memory controller")
     for path in (memory, *([cpu] if cpu else [])):

@@ -16,7 +16,7 @@ DEVICES = ("null", "zero", "full", "random", "urandom")
 WRITABLE = ("/tmp", "/dev/shm", "/mnt/data")
 
 
-def handled(abi: int) -> tuple[int, int]:
+def list_rights(abi: int) -> tuple[int, int]:
     """What a kernel of this version can be asked to judge: (file rights, scopes)."""
     rights = (1 << 13) - 1
     rights |= REFER if abi >= 2 else 0
@@ -30,7 +30,7 @@ def restrict() -> int:
     abi = linux.landlock_abi()
     if abi == 0:
         return 0
-    rights, scopes = handled(abi)
+    rights, scopes = list_rights(abi)
     ruleset = linux.landlock_create(struct.pack("QQQ", rights, 0, scopes)[: 24 if abi >= 6 else 16 if abi >= 4 else 8])
     device = READ_FILE | (WRITE_FILE | TRUNCATE) & rights
     rules = [("/", EXECUTE | READ_FILE | READ_DIR)]

@@ -26,7 +26,7 @@ def main() -> None:
     linux.set_name("belljar")
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     sock, host = socket.socket(fileno=3), 4
-    with messages.reporting(lambda: sock, "starting the jail"):
+    with messages.report_failure(lambda: sock, "starting the jail"):
         request, _ = messages.receive(sock)
         if request is None:
             return
@@ -43,7 +43,7 @@ def _enter(request: dict[str, object], sock: socket.socket, host: int) -> int:
     linux.unshare(linux.CLONE_NEWPID)
     pid = os.fork()
     if pid == 0:
-        with messages.reporting(lambda: sock, "building the jail's root"):
+        with messages.report_failure(lambda: sock, "building the jail's root"):
             linux.die_with_parent(signal.SIGKILL)
             null = os.open("/dev/null", os.O_RDWR)
             messages.keep_only([null, 1, 2, sock.detach(), host])

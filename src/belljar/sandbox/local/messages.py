@@ -73,7 +73,7 @@ def close_all(fds: Sequence[int]) -> None:
 
 
 @contextmanager
-def reporting(where: Callable[[], socket.socket], step: str) -> Iterator[None]:
+def report_failure(where: Callable[[], socket.socket], step: str) -> Iterator[None]:
     """Tell the host what went wrong, then end: for a child that has not become anything yet.
 
     `where` gives the socket of the moment: such a child moves its descriptors about.

@@ -53,20 +53,20 @@ def gather() -> Facts:
 
     from belljar.sandbox.local import users
     from belljar.sandbox.local.jail import python_home
-    from belljar.sandbox.packages.stack import look
+    from belljar.sandbox.packages.stack import inspect_stack
 
     tried = _try_all()
     group = json.loads(tried.pop("cgroup", None) or '{"kind": "none", "cpu": false, "why": "could not be tried"}')
     landlock = int(tried.pop("landlock", None) or 0)
     openat2 = tried.pop("openat2", "could not be tried")
-    stack = look(python_home()["site_packages"])
+    stack = inspect_stack(python_home()["site_packages"])
     return Facts(
         platform=sys.platform,
         machine=platform.machine(),
         release=release,
         distribution=_distribution(),
         container=_container(),
-        own_users=users.first_own() is not None,
+        own_users=users.find_first_uid() is not None,
         groups=_groups(),
         max_user_namespaces=_number("/proc/sys/user/max_user_namespaces"),
         userns_clone=_number("/proc/sys/kernel/unprivileged_userns_clone"),
@@ -77,8 +77,8 @@ def gather() -> Facts:
         cgroup=group["kind"],
         cgroup_cpu=group["cpu"],
         cgroup_why=group["why"],
-        open_files=_bounded(resource.getrlimit(resource.RLIMIT_NOFILE)[1]) or 1 << 20,
-        pids=_process_limit(_bounded(resource.getrlimit(resource.RLIMIT_NPROC)[0])),
+        open_files=_drop_unlimited(resource.getrlimit(resource.RLIMIT_NOFILE)[1]) or 1 << 20,
+        pids=_process_limit(_drop_unlimited(resource.getrlimit(resource.RLIMIT_NPROC)[0])),
         python=os.path.realpath(sys.executable),
         python_problem=_python_problem(),
         stack_flaw=stack.flaw,
@@ -91,7 +91,7 @@ def _try_all() -> dict[str, str | None]:
     from belljar.sandbox.local import users
 
     code = str(Path(__file__).resolve().parents[3])
-    uid = users.first_own() or 0
+    uid = users.find_first_uid() or 0
     command = [sys.executable, "-I", "-S", "-c", _BOOT.format(path=code, uid=uid)]
     try:
         ran = subprocess.run(
@@ -122,7 +122,7 @@ def _number(path: str) -> int | None:
         return None
 
 
-def _bounded(limit: int) -> int | None:
+def _drop_unlimited(limit: int) -> int | None:
     return None if limit < 0 or limit > 1 << 40 else limit
 
 
@@ -174,7 +174,7 @@ def _python_problem() -> str:
         return f"{executable} is not inside its own prefix {base}"
     from belljar.sandbox.local import users
 
-    if users.first_own() is not None:
+    if users.find_first_uid() is not None:
         for path in (base, sys.prefix):
             if os.stat(path).st_mode & 0o005 != 0o005:
                 return f"{path} is closed to other users"

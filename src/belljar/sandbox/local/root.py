@@ -113,9 +113,9 @@ def build(plan: Plan) -> None:
     """Make the planned root and enter it. Run in a fresh mount namespace, with the right to mount."""
     linux.mount("none", "/", None, linux.MS_REC | linux.MS_SLAVE)
     read_only = linux.MOUNT_ATTR_RDONLY | linux.MOUNT_ATTR_NOSUID | linux.MOUNT_ATTR_NODEV
-    trees = [(*_detached(source, read_only), target) for source, target in plan["binds"]]
+    trees = [(*_detach_tree(source, read_only), target) for source, target in plan["binds"]]
     device = linux.MOUNT_ATTR_NOSUID | linux.MOUNT_ATTR_NOEXEC
-    trees += [(*_detached(path, device), path) for path in plan["devices"]]
+    trees += [(*_detach_tree(path, device), path) for path in plan["devices"]]
     # Any directory will do to build on: the namespace is ours alone and the host's tree goes away below.
     new = "/tmp"
     linux.mount("tmpfs", new, "tmpfs", linux.MS_NOSUID | linux.MS_NODEV, data="size=4m,nr_inodes=8192,mode=755")
@@ -150,7 +150,7 @@ def build(plan: Plan) -> None:
 _STREAMS = ("stdin", "stdout", "stderr")
 
 
-def _detached(source: str, attributes: int) -> tuple[int, bool]:
+def _detach_tree(source: str, attributes: int) -> tuple[int, bool]:
     tree = linux.clone_tree(source)
     linux.set_mount(tree, attributes)
     return tree, os.path.isdir(source)

@@ -10,7 +10,7 @@ from belljar.sandbox.local.steps import Steps, Wait
 from belljar.sandbox.outputs import Output
 
 
-def blocking(box: Box, steps: Steps[None]) -> Iterator[Output]:
+def run_blocking(box: Box, steps: Steps[None]) -> Iterator[Output]:
     """Yield the outputs; waits in the calling thread."""
     ready: list[int] | None = None
     while True:
@@ -32,7 +32,7 @@ def _ready(box: Box, seconds: float | None) -> list[int]:
         return []
 
 
-async def awaiting(box: Box, steps: Steps[None], ready: list[int] | None = None) -> AsyncGenerator[Output, None]:
+async def run_async(box: Box, steps: Steps[None], ready: list[int] | None = None) -> AsyncGenerator[Output, None]:
     """Yield the outputs; the loop goes on meanwhile. With `ready`, steps that have begun go on."""
     loop = asyncio.get_running_loop()
     while True:
@@ -77,7 +77,7 @@ async def _readable(loop: asyncio.AbstractEventLoop, box: Box, seconds: float | 
 
 def finish(box: Box, steps: Steps[None]) -> None:
     """Run steps that have no outputs, blocking."""
-    for _ in blocking(box, steps):
+    for _ in run_blocking(box, steps):
         pass
 
 
@@ -97,5 +97,5 @@ async def finish_async(box: Box, steps: Steps[None], ready: list[int] | None = N
 
 
 async def _drain(box: Box, steps: Steps[None], ready: list[int] | None) -> None:
-    async for _ in awaiting(box, steps, ready):
+    async for _ in run_async(box, steps, ready):
         pass

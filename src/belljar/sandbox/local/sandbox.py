@@ -69,7 +69,7 @@ class LocalSandbox:
         async with self._turn:
             finished = False
             steps = self._box.run(cell)
-            outputs = run_steps.awaiting(self._box, steps)
+            outputs = run_steps.run_async(self._box, steps)
             async with aclosing(outputs):
                 try:
                     async for output in outputs:

@@ -22,8 +22,8 @@ from belljar.sandbox.local.box import Box
 from belljar.sandbox.local.jail import Jail, python_home
 from belljar.sandbox.local.sandbox import LocalSandbox
 from belljar.sandbox.local.warm import Pool
-from belljar.sandbox.packages import Installed, LayerPolicy, installed, unnamed
-from belljar.sandbox.packages.stack import look
+from belljar.sandbox.packages import Installed, LayerPolicy, find_unrequested, list_installed
+from belljar.sandbox.packages.stack import inspect_stack
 from belljar.sandbox.packages.store import LayerStore
 from belljar.sandbox.validation import make_packages, make_requirements
 
@@ -62,7 +62,7 @@ class LocalSource:
         self._jail: Jail | None = None
         self._ready: set[str] = set()
         self._stores: dict[str, LayerStore] = {}
-        self.stack = look(python_home()["site_packages"])
+        self.stack = inspect_stack(python_home()["site_packages"])
         """What there is of the data stack, as far as known: whether it loads is seen when it is first loaded."""
         self._warm_spec = self._settle(options.warm_spec)
         self._alive = 0
@@ -197,7 +197,7 @@ class LocalSource:
             store = self._stores[packages] = LayerStore(
                 self._options.cache / "packages",
                 python=Path(home["executable"]),
-                base=() if packages == "none" else installed([Path(path) for path in home["site_packages"]]),
+                base=() if packages == "none" else list_installed([Path(path) for path in home["site_packages"]]),
                 policy=self._options.layers,
                 env=self._options.variables,
             )
@@ -230,7 +230,7 @@ class LocalSource:
         try:
             return extended, self._paths(extended)
         except InvalidRequest:
-            others = unnamed(earlier, asked)
+            others = find_unrequested(earlier, asked)
             if others == earlier:
                 raise
         extended = replace(spec, requirements=asked + others)

@@ -111,7 +111,7 @@ Key: TypeAlias = tuple[int, int]
 """A process: its number, which is used again, and its start."""
 
 
-def spent() -> dict[Key, Spent]:
+def measure_processes() -> dict[Key, Spent]:
     """Of every process inside.
 
     What they waited for is read before what they used themselves: a child that is still there for the second reading

@@ -22,7 +22,7 @@ _NEEDED = (
 )
 
 
-def first_own() -> int | None:
+def find_first_uid() -> int | None:
     """The first uid for sandboxes; None where they all are us.
 
     Root in a container often lacks the rights to switch users, or has too few users mapped. A user namespace confines

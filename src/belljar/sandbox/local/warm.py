@@ -192,9 +192,9 @@ class Pool(Generic[B]):
                 raise
             made = box
         finally:
-            self._arrived(coming, made)
+            self._deliver(coming, made)
 
-    def _arrived(self, coming: _Coming[B], box: B | None) -> None:
+    def _deliver(self, coming: _Coming[B], box: B | None) -> None:
         """Give it to whoever waits for it, or keep it."""
         with self._lock:
             self._coming = None

@@ -31,7 +31,7 @@ def main() -> None:
     request, _ = messages.receive(sock)
     if request is None:
         return
-    with messages.reporting(lambda: report, "preloading"):
+    with messages.report_failure(lambda: report, "preloading"):
         loaded, guest = _preload(request)
     messages.send(report, loaded)
     report.close()

@@ -7,7 +7,7 @@ no environment, `env` is handed in. `store` is imported by whoever needs it, sin
 """
 
 from belljar.sandbox.packages.fetch import LayerPolicy, Pin
-from belljar.sandbox.packages.requirements import Installed, installed, unnamed
+from belljar.sandbox.packages.requirements import Installed, find_unrequested, list_installed
 from belljar.sandbox.packages.stack import Stack
 
-__all__ = ["Installed", "LayerPolicy", "Pin", "Stack", "installed", "unnamed"]
+__all__ = ["Installed", "LayerPolicy", "Pin", "Stack", "find_unrequested", "list_installed"]

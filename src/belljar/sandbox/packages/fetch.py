@@ -90,7 +90,7 @@ class Fetch:
         """What decides which packages are found."""
         self.env |= {"UV_CACHE_DIR": str(cache), "UV_NO_CONFIG": "1", "UV_PYTHON_DOWNLOADS": "never"}
         self.env |= {"UV_NO_PROGRESS": "1", "NO_COLOR": "1"}
-        self.tied = tied(self.env["PATH"])
+        self.tied = make_die_with_parent(self.env["PATH"])
         self._uv = ""
 
     def resolve(
@@ -189,7 +189,7 @@ class Fetch:
         if time.monotonic() > deadline:
             raise self.late()
         # Twice, since a download may be written packed and unpacked; index pages on top.
-        if _written(pid) > 2 * self.policy.max_bytes + 64 * MIB:
+        if _count_written(pid) > 2 * self.policy.max_bytes + 64 * MIB:
             self.fits(None)
 
 
@@ -260,7 +260,7 @@ def _wheel(one: Installed) -> str:
     return f"{one.name.replace('-', '_')}-{one.version}-py3-none-any.whl"
 
 
-def _written(pid: int) -> int:
+def _count_written(pid: int) -> int:
     """Bytes a process has written so far, to whatever; 0 where the kernel does not tell."""
     try:
         with open(f"/proc/{pid}/io", "rb") as io:
@@ -269,7 +269,7 @@ def _written(pid: int) -> int:
         return 0
 
 
-def tied(path: str) -> Sequence[str]:
+def make_die_with_parent(path: str) -> Sequence[str]:
     """A prefix to a command that makes it die with the thread that starts it, where the host has the tool."""
     found = shutil.which("setpriv", path=path)
     return () if found is None else (found, "--pdeathsig", "KILL")

@@ -77,7 +77,7 @@ class Installed:
     """What it requires for its extras, as it says it: `openpyxl>=3; extra == "excel"`."""
 
 
-def installed(site_packages: Sequence[Path], *, only: Collection[str] | None = None) -> tuple[Installed, ...]:
+def list_installed(site_packages: Sequence[Path], *, only: Collection[str] | None = None) -> tuple[Installed, ...]:
     """Every distribution on these paths, by name, or `only` these; on the first path where a name occurs twice."""
     paths = [str(path) for path in site_packages]
     wanted = (
@@ -107,7 +107,7 @@ def _imports(distribution: Distribution) -> Iterable[str]:
             yield name
 
 
-def missing(
+def find_missing(
     requirements: Sequence[str],
     *,
     base: Mapping[str, Installed],
@@ -128,8 +128,8 @@ def missing(
     merged: dict[tuple[str, str], Requirement] = {}
     for number, text in enumerate(requirements):
         where = f"requirements[{number}]"
-        one = _parsed(where, text)
-        _misnamed(where, text, one, base)
+        one = _parse_requirement(where, text)
+        _check_name(where, text, one, base)
         if allow is not None and one.name not in base and one.name not in {canonicalize_name(name) for name in allow}:
             raise _invalid(where, text, "is not on this installation's list", f"allowed: {', '.join(sorted(allow))}")
         key = one.name, str(one.marker or "")
@@ -138,10 +138,10 @@ def missing(
             merged[key].extras |= one.extras
         else:
             merged[key] = one
-    return tuple(merged[key] for key in sorted(merged) if not _satisfied(merged[key], base))
+    return tuple(merged[key] for key in sorted(merged) if not _is_satisfied(merged[key], base))
 
 
-def unnamed(requirements: Iterable[str], asked: Iterable[str]) -> tuple[str, ...]:
+def find_unrequested(requirements: Iterable[str], asked: Iterable[str]) -> tuple[str, ...]:
     """Of these requirements, those for packages that are not asked for."""
     names = {_name(one) for one in asked}
     return tuple(one for one in requirements if _name(one) not in names)
@@ -151,7 +151,7 @@ def _name(text: object) -> str:
     return canonicalize_name(re.split(r"[^A-Za-z0-9._-]", str(text).strip(), maxsplit=1)[0])
 
 
-def _parsed(where: str, text: object) -> Requirement:
+def _parse_requirement(where: str, text: object) -> Requirement:
     if not isinstance(text, str) or not text.strip():
         raise _invalid(where, text, "is not a requirement", _LIKE)
     if len(text) > LONGEST:
@@ -173,7 +173,7 @@ def _parsed(where: str, text: object) -> Requirement:
     return one
 
 
-def _misnamed(where: str, text: str, one: Requirement, base: Mapping[str, Installed]) -> None:
+def _check_name(where: str, text: str, one: Requirement, base: Mapping[str, Installed]) -> None:
     if one.name in base:
         return
     name = one.name.replace("-", "_")
@@ -188,7 +188,7 @@ def _misnamed(where: str, text: str, one: Requirement, base: Mapping[str, Instal
         raise _invalid(where, text, "is not what the package is called", f"write {MEANT[one.name]}")
 
 
-def _satisfied(one: Requirement, base: Mapping[str, Installed]) -> bool:
+def _is_satisfied(one: Requirement, base: Mapping[str, Installed]) -> bool:
     have = base.get(one.name)
     if have is None or one.marker is not None:
         return False

@@ -13,7 +13,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from belljar.config import DATA_EXTRA
-from belljar.sandbox.packages.requirements import MEANT, Installed, installed
+from belljar.sandbox.packages.requirements import MEANT, Installed, list_installed
 
 _WHY = 200
 """Characters that are told of why a package does not load; numpy has a page to say."""
@@ -77,20 +77,20 @@ class Stack:
         return sorted({*self.absent, *(said for said, name in MEANT.items() if name in self.absent)})
 
 
-def look(site_packages: Sequence[str]) -> Stack:
+def inspect_stack(site_packages: Sequence[str]) -> Stack:
     """What is installed there."""
-    _, wanted = declared()
-    return judge(installed([Path(path) for path in site_packages], only=wanted or None))
+    _, wanted = read_declared()
+    return judge_stack(list_installed([Path(path) for path in site_packages], only=wanted or None))
 
 
-def judge(present: tuple[Installed, ...]) -> Stack:
+def judge_stack(present: tuple[Installed, ...]) -> Stack:
     """What there is, by the names of what was found."""
-    core, wanted = declared()
+    core, wanted = read_declared()
     names = {canonicalize_name(one.name) for one in present}
     return Stack(present, tuple(sorted(wanted - names)), begun=bool(names - core))
 
 
-def declared() -> tuple[frozenset[str], frozenset[str]]:
+def read_declared() -> tuple[frozenset[str], frozenset[str]]:
     """The names that our own metadata asks for: by itself, and by `[data]`. None where we run from bare sources."""
     asked: Iterable[str] = ()
     with contextlib.suppress(PackageNotFoundError):

@@ -39,7 +39,7 @@ from packaging.version import InvalidVersion, Version
 from belljar.errors import BadSettings, InvalidRequest
 from belljar.sandbox import owned_directories
 from belljar.sandbox.packages.fetch import Fetch, LayerPolicy, Pin, Work, end, write_stand_ins
-from belljar.sandbox.packages.requirements import Installed, missing
+from belljar.sandbox.packages.requirements import Installed, find_missing
 
 _POLL = 0.02
 _SECRET = 32
@@ -105,12 +105,12 @@ class LayerStore:
 
     def layer(self, requirements: Sequence[str]) -> Layer | None:
         """The layer that satisfies these, made now if need be; None when the base environment does already."""
-        wanted = missing(requirements, base=self._base, most=self.policy.max_count, allow=self.policy.allow)
+        wanted = find_missing(requirements, base=self._base, most=self.policy.max_count, allow=self.policy.allow)
         if not wanted:
             return None
         key = self._name("requirements", self._fetch.source, [str(one) for one in wanted])
         try:
-            found = self._recorded(key) or self._make(key, wanted, time.monotonic() + self.policy.timeout)
+            found = self._read_record(key) or self._make(key, wanted, time.monotonic() + self.policy.timeout)
             self._fetch.fits(found.bytes)
             if found.name:
                 self._compile(found.name)
@@ -131,7 +131,7 @@ class LayerStore:
 
     def _make(self, key: str, wanted: Sequence[Requirement], deadline: float) -> Layer:
         with self._alone(key, deadline):
-            if found := self._recorded(key):
+            if found := self._read_record(key):
                 return found
             with self._work(deadline) as work:
                 pins = self._fetch.resolve(wanted, work, base=self._base, stand_ins=self._stand_ins(deadline))
@@ -139,14 +139,14 @@ class LayerStore:
                 found = Layer(name, pins, 0)
                 if name:
                     with self._alone(name, deadline):
-                        found = self._recorded(name) or self._install(name, pins, work)
+                        found = self._read_record(name) or self._install(name, pins, work)
                 self._record(key, found, wanted)
                 return found
 
     def _install(self, name: str, pins: tuple[Pin, ...], work: Work) -> Layer:
         target = work.path / "layer"
         self._fetch.install(work, target, base=self._base)
-        layer = Layer(name, pins, _sealed(target))
+        layer = Layer(name, pins, _seal_files(target))
         self._fetch.fits(layer.bytes)
         if not (self.layers / name).exists():
             target.rename(self.layers / name)
@@ -204,7 +204,7 @@ class LayerStore:
     def _name(self, *of: object) -> str:
         return hmac.new(self._secret, json.dumps([self._environment, of]).encode(), hashlib.sha256).hexdigest()[:32]
 
-    def _recorded(self, name: str) -> Layer | None:
+    def _read_record(self, name: str) -> Layer | None:
         try:
             record = json.loads((self._records / f"{name}.json").read_bytes())
             found = Layer(record["layer"], tuple(Pin(**pin) for pin in record["pins"]), record["bytes"])
@@ -226,7 +226,7 @@ class LayerStore:
         while True:
             lock = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
             try:
-                while not owned_directories.locked(lock):
+                while not owned_directories.try_lock(lock):
                     if time.monotonic() > deadline:
                         raise self._fetch.late()
                     time.sleep(_POLL)
@@ -298,7 +298,7 @@ def _directory(path: Path, mode: int) -> None:
         path.chmod(mode)
 
 
-def _sealed(top: Path) -> int:
+def _seal_files(top: Path) -> int:
     """Plain modes, plain files; the number of bytes."""
     total = 0
     top.chmod(0o755)

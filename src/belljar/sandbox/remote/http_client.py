@@ -121,7 +121,7 @@ class SandboxServerClient:
         headers: dict[str, str],
         timeout: aiohttp.ClientTimeout,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        session = self._opened()
+        session = self._open_session()
         try:
             answer = await session.request(
                 method,
@@ -140,7 +140,7 @@ class SandboxServerClient:
         finally:
             answer.release() if answer.content.at_eof() else answer.close()
 
-    def _opened(self) -> aiohttp.ClientSession:
+    def _open_session(self) -> aiohttp.ClientSession:
         if self._closed:
             raise Lost("the source is closed")
         if self._session is not None and self._loop is not asyncio.get_running_loop():

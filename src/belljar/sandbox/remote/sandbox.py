@@ -62,7 +62,7 @@ class RemoteSandbox:
                     if not finished:
                         finished = True
                         why = f"the sandbox server at {self._lease.url}: {why}"
-                        yield explain.lost(why, seconds=time.monotonic() - started)
+                        yield explain.loss(why, seconds=time.monotonic() - started)
             except BelljarError:
                 finished = True
                 raise
@@ -86,11 +86,11 @@ class RemoteSandbox:
             self._loop.call_soon_threadsafe(self._interrupt, running)
 
     def _interrupt(self, running: asyncio.Event) -> None:
-        task = self._loop.create_task(settle(self._interrupted(running), _PATIENCE))
+        task = self._loop.create_task(settle(self._interrupt_when_running(running), _PATIENCE))
         self._interrupts.add(task)
         task.add_done_callback(self._interrupts.discard)
 
-    async def _interrupted(self, running: asyncio.Event) -> None:
+    async def _interrupt_when_running(self, running: asyncio.Event) -> None:
         await running.wait()
         if self._running is running:
             await self._lease.tell("POST", "/interrupt")

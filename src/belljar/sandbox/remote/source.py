@@ -108,7 +108,7 @@ class RemoteSource:
         """A sandbox for as long as the context lasts."""
         async with AsyncExitStack() as stack:
             try:
-                async with self._watched(spec):
+                async with self._watch_silence(spec):
                     answer = await self._open(stack, spec)
                     heard = lines(answer)
                     stack.push_async_callback(heard.aclose)
@@ -130,7 +130,7 @@ class RemoteSource:
                     await asyncio.wait({watching})
 
     @asynccontextmanager
-    async def _watched(self, spec: Spec) -> AsyncIterator[None]:
+    async def _watch_silence(self, spec: Spec) -> AsyncIterator[None]:
         """Give up on a server that has fallen silent, or never said a word."""
         try:
             async with asyncio.timeout(None) as wait:

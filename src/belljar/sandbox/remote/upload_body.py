@@ -85,7 +85,7 @@ class Archive:
                 try:
                     name, content = next(files)
                     file_name(name)
-                    size, pieces = _measured(content, stack)
+                    size, pieces = _measure_content(content, stack)
                 except StopIteration:
                     return
                 except Exception as error:  # noqa: BLE001 - the caller's own, raised once those before it are there
@@ -94,7 +94,7 @@ class Archive:
                 yield name, size, pieces
 
 
-def _measured(content: Content, stack: ExitStack) -> tuple[int, Iterator[bytes]]:
+def _measure_content(content: Content, stack: ExitStack) -> tuple[int, Iterator[bytes]]:
     """A content's size, which an archive tells first, and its bytes."""
     if isinstance(content, str):
         content = content.encode("utf-8")

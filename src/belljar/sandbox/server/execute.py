@@ -19,7 +19,7 @@ from belljar.errors import BelljarError, InvalidRequest, Lost, NoneFree, NotFoun
 from belljar.sandbox.base import MIB, TIERS, Cell, Sandbox, SandboxSource, Spec
 from belljar.sandbox.explain import size
 from belljar.sandbox.outputs import Exit, Output, Run, fold
-from belljar.sandbox.remedies import Reader, addressed
+from belljar.sandbox.remedies import Reader, address_to
 from belljar.sandbox.validation import make_cell, make_spec
 
 LARGEST_BODY = 10 * MIB
@@ -79,7 +79,7 @@ async def _execute_in(sandbox: Sandbox, asked: Execution) -> Answer:
 
 
 def _addressed(output: Output) -> Output:
-    return addressed(output, Reader.EXECUTE) if isinstance(output, Exit) else output
+    return address_to(output, Reader.EXECUTE) if isinstance(output, Exit) else output
 
 
 async def _produced(

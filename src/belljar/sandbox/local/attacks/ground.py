@@ -180,7 +180,7 @@ class Ground:
         return bool(failures), "; ".join(failures or [steps[0][1]])
 
     def _run(self, box: Box, attack: Attack, code: str) -> Run:
-        return fold(run_steps.blocking(box, box.run(Cell(self.tripwires.script(attack, code)))))
+        return fold(run_steps.run_blocking(box, box.run(Cell(self.tripwires.script(attack, code)))))
 
 
 def _new_folder() -> Path:
@@ -193,12 +193,12 @@ def _new_folder() -> Path:
 def _sweep(parent: str) -> None:
     """Remove the tripwires of programs that were killed."""
     for path in (Path(parent, name) for name in os.listdir(parent) if _OURS.fullmatch(name)):
-        with contextlib.suppress(OSError), owned_directories.abandoned(path) as dead:  # another may sweep too
+        with contextlib.suppress(OSError), owned_directories.check_abandoned(path) as dead:  # another may sweep too
             if dead and path.is_dir() and path.stat().st_uid == os.geteuid():
                 shutil.rmtree(path)
 
 
-def said(stdout: str) -> tuple[list[str], list[str]]:
+def parse_report(stdout: str) -> tuple[list[str], list[str]]:
     """What a script reported: what held, and what did not."""
     lines = stdout.splitlines()
     return (
@@ -208,7 +208,7 @@ def said(stdout: str) -> tuple[list[str], list[str]]:
 
 
 def _judge(ran: Run, ends: tuple[str, ...]) -> tuple[bool, str]:
-    held, broken = said(ran.stdout)
+    held, broken = parse_report(ran.stdout)
     end = _end(ran.exit)
     if broken:
         return True, "; ".join(broken)[:600]
