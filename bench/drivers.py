@@ -65,10 +65,10 @@ def hold(stack: ExitStack) -> Actions:
     """A program with boxes that is about to be killed."""
     from belljar import Sandbox
     from belljar.config import Settings
-    from belljar.sandbox.local.source import LocalSource, Options
+    from belljar.sandbox.local.source import JailOptions, LocalSource
 
     count = int(sys.argv[2])
-    source = LocalSource(Options(cache=Settings.load().cache_dir, most=count))
+    source = LocalSource(JailOptions(cache=Settings.load().cache_dir, most=count))
     stack.callback(source.shut)
     for _ in range(count):
         stack.enter_context(Sandbox(source=source)).run("x = 1")

@@ -16,7 +16,7 @@ from statistics import mean, median
 from belljar import AsyncSandbox, Sandbox
 from belljar.config import Settings
 from belljar.sandbox.local import linux
-from belljar.sandbox.local.source import LocalSource, Options
+from belljar.sandbox.local.source import JailOptions, LocalSource
 from belljar.sandbox.outputs import Stdout
 from bench import floors, processes
 from bench.floors import Absent, Driver
@@ -43,7 +43,7 @@ class Ground:
 @contextmanager
 def new_source(*, warm: int = 0) -> Iterator[LocalSource]:
     """A source of its own that has preloaded and made its first boxes."""
-    source = LocalSource(Options(cache=Settings.load().cache_dir, most=1200, warm=warm))
+    source = LocalSource(JailOptions(cache=Settings.load().cache_dir, most=1200, warm=warm))
     try:
         source.prepare(Sandbox().spec)
         for _ in range(3):

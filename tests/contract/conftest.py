@@ -22,7 +22,7 @@ import pytest
 
 from belljar.sandbox.base import Cell, Limits, Sandbox, SandboxSource, Spec, Workspace
 from belljar.sandbox.local import cgroups
-from belljar.sandbox.local.source import LocalSource, Options
+from belljar.sandbox.local.source import JailOptions, LocalSource
 from belljar.sandbox.outputs import Output, Run, fold
 from belljar.sandbox.packages import LayerPolicy
 from belljar.sandbox.remote import RemoteSource
@@ -37,7 +37,7 @@ def in_this_process(home: Path) -> SandboxSource:
     """Sandboxes of this host's own jail; requirements come from a directory of wheels."""
     (home / "wheels").mkdir(exist_ok=True)
     policy = LayerPolicy(find_links=(str(home / "wheels"),), offline=True)
-    return LocalSource(Options(cache=home / "cache", warm=0, layers=policy))
+    return LocalSource(JailOptions(cache=home / "cache", warm=0, layers=policy))
 
 
 class Served(RemoteSource):
@@ -66,7 +66,7 @@ class Ungrouped(LocalSource):
     """Sandboxes of a host that gives us no control groups, as most give none to an ordinary user."""
 
     def __init__(self, home: Path) -> None:
-        super().__init__(Options(cache=home / "cache"))
+        super().__init__(JailOptions(cache=home / "cache"))
 
     def _start(self) -> None:
         with pytest.MonkeyPatch.context() as patch:

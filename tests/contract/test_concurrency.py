@@ -16,7 +16,7 @@ import pytest
 
 from belljar import Sandbox
 from belljar.sandbox.base import Cell, Limits, Spec
-from belljar.sandbox.local.source import LocalSource, Options
+from belljar.sandbox.local.source import JailOptions, LocalSource
 from belljar.sandbox.outputs import Result, fold
 
 from .conftest import PATIENCE, Box, Boxes, until
@@ -182,7 +182,7 @@ def test_closing_under_a_cell_of_another_thread(local: LocalSource) -> None:
 @asynccontextmanager
 async def warmed(home: Path, warm: int, most: int = 256) -> AsyncIterator[LocalSource]:
     source = LocalSource(
-        Options(cache=home / "cache", warm=warm, most=most, preload=False, warm_spec=Spec(packages="none"))
+        JailOptions(cache=home / "cache", warm=warm, most=most, preload=False, warm_spec=Spec(packages="none"))
     )
     try:
         yield source

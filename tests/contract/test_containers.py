@@ -32,7 +32,7 @@ from belljar.gateway.store import blob_slices
 from belljar.gateway.store.base import Blob, ContainerRecord, Page
 from belljar.sandbox.base import MIB, Cell, Sandbox, SandboxSource
 from belljar.sandbox.local.sandbox import LocalSandbox
-from belljar.sandbox.local.source import LocalSource, Options
+from belljar.sandbox.local.source import JailOptions, LocalSource
 from belljar.sandbox.outputs import Exit
 from belljar.sandbox.remote.sandbox import RemoteSandbox
 from belljar.wire.tools import NetworkPolicy
@@ -65,7 +65,7 @@ async def kill(sandbox: Sandbox) -> None:
 @asynccontextmanager
 async def few(home: Path, most: int) -> AsyncIterator[LocalSource]:
     """A source with few places."""
-    source = LocalSource(Options(cache=home / "cache", most=most, preload=False))
+    source = LocalSource(JailOptions(cache=home / "cache", most=most, preload=False))
     try:
         yield source
     finally:

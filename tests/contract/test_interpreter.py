@@ -13,7 +13,7 @@ from belljar.gateway.containers import Policy
 from belljar.gateway.interpreter import Ran
 from belljar.gateway.interpreter.prompts import RESTARTED
 from belljar.sandbox.base import SandboxSource
-from belljar.sandbox.local.source import LocalSource, Options
+from belljar.sandbox.local.source import JailOptions, LocalSource
 from belljar.sandbox.outputs import Display, Result, Stderr, Stdout
 from belljar.wire.items import Image, Logs
 
@@ -204,7 +204,7 @@ async def test_packages_are_installed_first(source: SandboxSource, home: Path, p
 
 
 async def test_what_stops_the_call_itself_is_raised_or_told(home: Path, place: Path) -> None:
-    local = LocalSource(Options(cache=home / "cache", most=1, preload=False))
+    local = LocalSource(JailOptions(cache=home / "cache", most=1, preload=False))
     policy = Policy(packages="none", sandboxes_per_owner=1)
     try:
         async with opened(local, place, policy) as house:

@@ -18,7 +18,7 @@ from belljar.errors import BelljarError, InvalidRequest, Lost, NoneFree
 from belljar.sandbox.base import Cell, Limits, Sandbox, SandboxSource, Spec
 from belljar.sandbox.local import box as jailed
 from belljar.sandbox.local import cell_run
-from belljar.sandbox.local.source import LocalSource, Options
+from belljar.sandbox.local.source import JailOptions, LocalSource
 from belljar.sandbox.outputs import Exit, Stdout, fold
 
 from .conftest import PATIENCE, Box, Boxes, appears, until, wheel
@@ -164,7 +164,7 @@ async def test_an_unknown_environment_is_refused(boxes: Boxes) -> None:
 
 
 async def test_none_is_free_at_the_cap(home: Path) -> None:
-    source = LocalSource(Options(cache=home / "cache", most=2, preload=False))
+    source = LocalSource(JailOptions(cache=home / "cache", most=2, preload=False))
     try:
         async with source.acquire(Spec(packages="none")), AsyncExitStack() as stack:
             await stack.enter_async_context(source.acquire(Spec(packages="none")))
@@ -184,7 +184,7 @@ async def test_none_is_free_at_the_cap(home: Path) -> None:
 
 
 async def test_a_closed_source_gives_nothing(home: Path) -> None:
-    source = LocalSource(Options(cache=home / "cache", preload=False))
+    source = LocalSource(JailOptions(cache=home / "cache", preload=False))
     async with source.acquire(Spec(packages="none")):
         pass
     await source.close()
@@ -201,7 +201,7 @@ async def test_a_source_leaves_nothing_behind(
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     await asyncio.to_thread(int)  # the loop's own thread pool, which stays
     before = await settled()
-    source = LocalSource(Options(cache=home / "cache", warm=warm, warm_spec=Spec(packages="none"), preload=False))
+    source = LocalSource(JailOptions(cache=home / "cache", warm=warm, warm_spec=Spec(packages="none"), preload=False))
     async with source.acquire(Spec(packages="none")) as one, source.acquire(Spec(packages="none")) as other:
         for code in ("1", "import os; os._exit(1)", "2", "open('x', 'w'); import ctypes; ctypes.string_at(0)"):
             _ = [output async for output in one.run(Cell(code))]
@@ -218,7 +218,7 @@ async def test_a_source_leaves_nothing_behind(
 
 
 async def test_a_jail_that_died_keeps_sandboxes_ready_again_once_their_kind_is_asked_for(home: Path) -> None:
-    source = LocalSource(Options(cache=home / "cache", warm=1, warm_spec=Spec(packages="data"), preload=False))
+    source = LocalSource(JailOptions(cache=home / "cache", warm=1, warm_spec=Spec(packages="data"), preload=False))
     try:
         async with source.acquire(Spec(packages="data")):
             await until(lambda: source.spare == 1, "one is ready")
@@ -237,7 +237,7 @@ async def test_a_jail_that_died_keeps_sandboxes_ready_again_once_their_kind_is_a
 async def test_one_environment_has_one_name_whatever_it_was_asked_by(home: Path) -> None:
     """`auto` and what it stands for are one kind: the one kept ready will do for both, and one zygote is enough."""
     before = zygotes()
-    source = LocalSource(Options(cache=home / "cache", warm=1, preload=False))
+    source = LocalSource(JailOptions(cache=home / "cache", warm=1, preload=False))
     try:
         for name in ("auto", "data", "auto"):
             async with source.acquire(Spec(packages=name)):
@@ -260,7 +260,7 @@ def zygotes() -> set[int]:
 
 async def test_a_zygote_that_was_renewed_goes_when_its_last_sandbox_has(home: Path) -> None:
     before = zygotes()
-    options = Options(cache=home / "cache", warm=1, warm_spec=Spec(packages="none"), preload=False, renew=3)
+    options = JailOptions(cache=home / "cache", warm=1, warm_spec=Spec(packages="none"), preload=False, renew=3)
     source = LocalSource(options)
     try:
         first: set[int] = set()
@@ -282,7 +282,7 @@ async def test_closing_ends_though_the_jail_is_stuck(
     for module in (jailed, cell_run):
         monkeypatch.setattr(module, "ENDING", 0.5)
     before = zygotes()
-    source = LocalSource(Options(cache=home / "cache", preload=False))
+    source = LocalSource(JailOptions(cache=home / "cache", preload=False))
     try:
         async with source.acquire(Spec(Limits(grace=0.2), packages="none")) as one:
             assert await ending(one, "1") == "ok"

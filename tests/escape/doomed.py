@@ -9,7 +9,7 @@ from pathlib import Path
 
 from belljar.sandbox.base import Cell, Spec
 from belljar.sandbox.local import run_steps
-from belljar.sandbox.local.source import LocalSource, Options
+from belljar.sandbox.local.source import JailOptions, LocalSource
 from belljar.sandbox.outputs import fold
 
 LEAVE_CHILDREN = """
@@ -27,7 +27,7 @@ for _ in range(3):
 
 
 def main() -> None:
-    source = LocalSource(Options(cache=Path(sys.argv[1])))
+    source = LocalSource(JailOptions(cache=Path(sys.argv[1])))
     with contextlib.ExitStack() as stack:
         boxes = [stack.enter_context(source.lease(Spec(packages="none"))) for _ in range(2)]
         for box in boxes:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from belljar.sandbox.base import MIB, Cell, Limits, Spec
 from belljar.sandbox.local import run_steps
-from belljar.sandbox.local.source import LocalSource, Options
+from belljar.sandbox.local.source import JailOptions, LocalSource
 from belljar.sandbox.outputs import fold
 
 GROW_LATER = """
@@ -22,7 +22,7 @@ for _ in range(8):
 
 
 def main() -> None:
-    source = LocalSource(Options(cache=Path(sys.argv[1])))
+    source = LocalSource(JailOptions(cache=Path(sys.argv[1])))
     with source.lease(Spec(packages="none", limits=Limits(memory=192 * MIB))) as box:
         assert fold(run_steps.run_blocking(box, box.run(Cell(GROW_LATER)))).ok
         print(json.dumps({"left": 8}), flush=True)

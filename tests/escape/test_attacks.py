@@ -14,13 +14,13 @@ from tests.escape.conftest import Worker
 
 from belljar.sandbox.base import Limits
 from belljar.sandbox.local.attacks import ATTACKS, Attack, Ground
-from belljar.sandbox.local.source import LocalSource, Options
+from belljar.sandbox.local.source import JailOptions, LocalSource
 
 
 @pytest.fixture(scope="module")
 def ground(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
     """A ground of this process's own, to try the judge on."""
-    source = LocalSource(Options(cache=tmp_path_factory.mktemp("cache"), preload=False))
+    source = LocalSource(JailOptions(cache=tmp_path_factory.mktemp("cache"), preload=False))
     with Ground(source) as ground:
         yield ground
     source.shut()

@@ -15,7 +15,7 @@ from tests.unit.test_cgroups import ELSEWHERE
 from belljar.sandbox.base import MIB, Cell, Limits, Spec
 from belljar.sandbox.local import run_steps
 from belljar.sandbox.local.box import Box
-from belljar.sandbox.local.source import LocalSource, Options
+from belljar.sandbox.local.source import JailOptions, LocalSource
 from belljar.sandbox.outputs import Run, fold
 
 SPEC = Spec(packages="none", limits=Limits(memory=96 * MIB))
@@ -28,7 +28,7 @@ def cache(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def source(cache: Path) -> Iterator[LocalSource]:
-    source = LocalSource(Options(cache=cache))
+    source = LocalSource(JailOptions(cache=cache))
     yield source
     source.shut()
 

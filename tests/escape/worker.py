@@ -8,11 +8,11 @@ import sys
 from pathlib import Path
 
 from belljar.sandbox.local.attacks import ATTACKS, Ground
-from belljar.sandbox.local.source import LocalSource, Options
+from belljar.sandbox.local.source import JailOptions, LocalSource
 
 
 def main() -> None:
-    source = LocalSource(Options(cache=Path(sys.argv[1])))
+    source = LocalSource(JailOptions(cache=Path(sys.argv[1])))
     by_name = {attack.name: attack for attack in ATTACKS}
     try:
         with Ground(source) as ground:

@@ -23,7 +23,7 @@ import pytest
 from yarl import URL
 
 from belljar.sandbox.base import Spec
-from belljar.sandbox.local.source import LocalSource, Options
+from belljar.sandbox.local.source import JailOptions, LocalSource
 from belljar.sandbox.packages import LayerPolicy
 from belljar.sandbox.server.app import App
 from belljar.sandbox.server.auth import Guard
@@ -157,7 +157,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def source(runner: asyncio.Runner, home: Path) -> Iterator[LocalSource]:
     """The real jail."""
     policy = LayerPolicy(find_links=(str(home / "wheels"),), offline=True)
-    made = LocalSource(Options(cache=home / "cache", warm=0, preload=False, layers=policy))
+    made = LocalSource(JailOptions(cache=home / "cache", warm=0, preload=False, layers=policy))
     made.prepare(Spec())
     yield made
     made.shut()

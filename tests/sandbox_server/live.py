@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from belljar.sandbox.local.source import LocalSource, Options
+from belljar.sandbox.local.source import JailOptions, LocalSource
 from belljar.sandbox.packages import LayerPolicy
 from belljar.sandbox.server.auth import Guard
 from belljar.sandbox.server.run import listening, prepare
@@ -17,10 +17,10 @@ from belljar.sandbox.server.run import listening, prepare
 
 @contextmanager
 def live(
-    cache: Path, token: str | None = None, *, most: int = 256, make: Callable[[Options], LocalSource] = LocalSource
+    cache: Path, token: str | None = None, *, most: int = 256, make: Callable[[JailOptions], LocalSource] = LocalSource
 ) -> Iterator[str]:
     """Its address."""
-    options = Options(cache=cache, preload=False, layers=LayerPolicy(offline=True), most=most)
+    options = JailOptions(cache=cache, preload=False, layers=LayerPolicy(offline=True), most=most)
     door = socket.create_server(("127.0.0.1", 0))
     started, stop = threading.Event(), threading.Event()
 

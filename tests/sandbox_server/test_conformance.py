@@ -22,7 +22,7 @@ from yarl import URL
 
 from belljar.sandbox.base import Spec
 from belljar.sandbox.conformance import execution, port
-from belljar.sandbox.conformance.runner import Check, Outcome, conform
+from belljar.sandbox.conformance.runner import Check, CheckOutcome, conform
 from belljar.sandbox.local.sandbox import LocalSandbox
 from belljar.sandbox.local.source import LocalSource
 
@@ -226,8 +226,8 @@ async def between(url: str, wrong: str) -> AsyncIterator[str]:
                 upstream.close()
 
 
-def outcomes(url: str, wrong: str, *checks: Check) -> list[Outcome]:
-    async def main() -> list[Outcome]:
+def outcomes(url: str, wrong: str, *checks: Check) -> list[CheckOutcome]:
+    async def main() -> list[CheckOutcome]:
         async with between(url, wrong) as spoilt:
             return [outcome async for outcome in conform(spoilt, checks, TOKEN)]
 

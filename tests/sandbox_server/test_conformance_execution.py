@@ -21,7 +21,7 @@ import pytest
 from aiohttp import web
 
 from belljar.sandbox.conformance import execution, runner
-from belljar.sandbox.conformance.runner import Check, Outcome, conform
+from belljar.sandbox.conformance.runner import Check, CheckOutcome, conform
 
 TOKEN = "s3cret"
 _NOT_ROOT = "import os; os.getuid = lambda: 1000\n"
@@ -184,8 +184,8 @@ async def served(stand_in: StandIn, path: Path | None = None) -> AsyncIterator[s
         stand_in.shared.cleanup()
 
 
-def outcomes(wrong: str, *checks: Check) -> list[Outcome]:
-    async def main() -> list[Outcome]:
+def outcomes(wrong: str, *checks: Check) -> list[CheckOutcome]:
+    async def main() -> list[CheckOutcome]:
         async with served(StandIn(wrong)) as url:
             return [outcome async for outcome in conform(url, checks, TOKEN)]
 
@@ -208,7 +208,7 @@ def test_a_server_that_starts_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_unix_socket_will_do() -> None:
-    async def main() -> list[Outcome]:
+    async def main() -> list[CheckOutcome]:
         with tempfile.TemporaryDirectory() as short:
             async with served(StandIn(), Path(short, "socket")) as url:
                 return [outcome async for outcome in conform(url, [execution.health, execution.outputs], TOKEN)]

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from belljar.errors import InvalidRequest, Lost, NoneFree, Refused, TooLarge
 from belljar.sandbox.base import MIB, TIERS, Sandbox, SandboxSource, Spec
-from belljar.sandbox.local.source import LocalSource, Options
+from belljar.sandbox.local.source import JailOptions, LocalSource
 from belljar.sandbox.outputs import Display, Error, Exit, Result, Stderr, Stdout, fold
 from belljar.sandbox.packages import LayerPolicy
 from belljar.sandbox.server.execute import (
@@ -226,7 +226,7 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def source(runner: asyncio.Runner, wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalSource]:
     policy = LayerPolicy(find_links=(str(wheels),), offline=True)
-    made = LocalSource(Options(cache=tmp_path_factory.mktemp("cache"), most=3, layers=policy))
+    made = LocalSource(JailOptions(cache=tmp_path_factory.mktemp("cache"), most=3, layers=policy))
     yield made
     runner.run(made.close())
 

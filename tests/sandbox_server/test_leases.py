@@ -14,7 +14,7 @@ import pytest
 from tests.sandbox_server.conftest import Box, Client, lines, serving, settled, until
 
 from belljar.sandbox.base import Spec
-from belljar.sandbox.local.source import LocalSource, Options
+from belljar.sandbox.local.source import JailOptions, LocalSource
 
 HOLD = b"POST /v1/sandboxes HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{}"
 
@@ -134,7 +134,7 @@ async def test_limits_are_those_that_were_asked_for(client: Client) -> None:
 
 
 async def test_none_free(tmp_path: Path) -> None:
-    async with serving(LocalSource(Options(cache=tmp_path, most=0))) as client:
+    async with serving(LocalSource(JailOptions(cache=tmp_path, most=0))) as client:
         status, answer = await client.ask("POST", "/v1/sandboxes", json={})
         async with client.open("POST", "/execute", json={"code": "1"}) as full:
             assert (full.status, full.headers["Retry-After"]) == (429, "1")

@@ -14,7 +14,7 @@ import pytest
 from tests.sandbox_server.conftest import Client, lines, serving, settled, until
 
 from belljar import __version__
-from belljar.sandbox.local.source import LocalSource, Options
+from belljar.sandbox.local.source import JailOptions, LocalSource
 
 # -- who may ----------------------------------------------------------------------------------------------------------
 
@@ -205,7 +205,7 @@ async def _make(client: Client) -> int:
 
 
 async def test_it_did_not_start(tmp_path: Path) -> None:
-    async with serving(LocalSource(Options(cache=tmp_path)), prepared=False) as client:
+    async with serving(LocalSource(JailOptions(cache=tmp_path)), prepared=False) as client:
         waiting = asyncio.create_task(client.ask("POST", "/v1/sandboxes", json={}))
         client.app.health.failed(RuntimeError("no namespaces here"))
         status, answer = await client.ask("GET", "/health")

@@ -17,7 +17,7 @@ import pytest
 from tests import traces
 
 from belljar.sandbox.base import MIB, Cell, Limits, Sandbox, Spec
-from belljar.sandbox.local.source import LocalSource, Options
+from belljar.sandbox.local.source import JailOptions, LocalSource
 from belljar.sandbox.outputs import Run, fold
 
 pytestmark = pytest.mark.soak
@@ -119,7 +119,7 @@ async def leaving_nothing(home: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncI
     monkeypatch.setattr(tempfile, "tempdir", str(home / "temporary"))
     await asyncio.gather(*(asyncio.to_thread(time.sleep, 0.05) for _ in range(TOGETHER)))  # the loop's own threads stay
     before = await settled()
-    source = LocalSource(Options(cache=home / "cache", warm=4, warm_spec=Spec(LIMITS), most=TOGETHER + 20))
+    source = LocalSource(JailOptions(cache=home / "cache", warm=4, warm_spec=Spec(LIMITS), most=TOGETHER + 20))
     yield source
     await source.close()
     del source

@@ -38,12 +38,12 @@ def split(data: bytes, cuts: Iterable[int]) -> list[bytes]:
 
 
 def decode(chunks: Iterable[bytes], **options: int) -> list[tuple[int, bytes]]:
-    decoder = frames.Decoder(**options)
+    decoder = frames.FrameDecoder(**options)
     return [frame for chunk in chunks for frame in decoder.feed(chunk)]
 
 
 def decode_until_malformed(chunks: Iterable[bytes], **options: int) -> tuple[list[tuple[int, bytes]], bool]:
-    decoder, seen = frames.Decoder(**options), []
+    decoder, seen = frames.FrameDecoder(**options), []
     try:
         for chunk in chunks:
             for frame in decoder.feed(chunk):
@@ -80,7 +80,7 @@ def test_any_bytes_give_frames_or_malformed_however_they_are_split(
 
 @given(st.binary(max_size=64), st.integers(0, 40))
 def test_the_buffer_is_never_larger_than_a_frame(data: bytes, most: int) -> None:
-    decoder = frames.Decoder(max_payload=most)
+    decoder = frames.FrameDecoder(max_payload=most)
     try:
         for byte in data * 20:
             for _, payload in decoder.feed(bytes([byte])):

@@ -16,7 +16,7 @@ from belljar.sandbox.base import Limits
 from belljar.sandbox.outputs import Error, Exit, Limit
 from belljar.sandbox.remedies import REMEDIES, Reader, address_to
 from belljar.sandbox.server import execute
-from belljar.sandbox.validation import Asked
+from belljar.sandbox.validation import SandboxOptions
 from belljar.wire.tools import AutoContainer
 
 LIMITS = Limits(cpu_time=9.0)
@@ -76,7 +76,7 @@ def names_in(remedy: str) -> Iterator[tuple[str, str]]:
 
 HAS: Mapping[Reader, Callable[[], Mapping[str, set[str]]]] = {
     Reader.MODEL: lambda: {"field": set(_PARAMETERS["properties"])},  # type: ignore[call-overload]
-    Reader.PROGRAM: lambda: {"keyword": set(Asked.__annotations__), "call": {"install", "files.write"}},
+    Reader.PROGRAM: lambda: {"keyword": set(SandboxOptions.__annotations__), "call": {"install", "files.write"}},
     Reader.COMMAND: lambda: {"flag": flags_of("run")},
     Reader.CALLER: lambda: {
         "flag": flags_of("serve"),

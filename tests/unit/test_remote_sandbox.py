@@ -25,7 +25,7 @@ from belljar.errors import BadSettings, BelljarError, InvalidRequest, Lost, None
 from belljar.sandbox.base import Cell, Content, Sandbox, Spec
 from belljar.sandbox.outputs import Exit, Output, Stdout
 from belljar.sandbox.remote import RemoteSource, http_client, source
-from belljar.sandbox.remote.upload_body import Archive
+from belljar.sandbox.remote.upload_body import TarBody
 
 HEALTHY = {"status": "healthy", "api": 1, "isolation": "full", "spare": 3}
 EXIT = {"type": "exit", "status": "ok", "text": "", "hint": "", "reason": None, "error": None, "code": None,
@@ -566,7 +566,7 @@ raw_names = st.binary(min_size=1, max_size=300).filter(lambda raw: b"\0" not in 
 
 @given(st.lists(st.tuples(raw_names.map(os.fsdecode), st.binary(max_size=2000), st.sampled_from(KINDS)), max_size=5))
 def test_an_archive_holds_every_name_and_byte(files: list[tuple[str, bytes, Callable[[bytes], Content]]]) -> None:
-    archive = Archive((name, make(data)) for name, data, make in files)
+    archive = TarBody((name, make(data)) for name, data, make in files)
     assert unpacked(b"".join(archive.pieces())) == [(name, data) for name, data, _ in files]
     assert archive.failed is None
 
@@ -576,7 +576,7 @@ def test_a_large_file_is_measured_and_sent_in_parts(tmp_path: Path) -> None:
     path.write_bytes(os.urandom(3 << 20))
     with path.open("rb") as file, path.open("rb") as spooled:
         file.seek(5)
-        pieces = list(Archive([("measured", file), ("spooled", iter(lambda: spooled.read(1 << 19), b""))]).pieces())
+        pieces = list(TarBody([("measured", file), ("spooled", iter(lambda: spooled.read(1 << 19), b""))]).pieces())
     assert max(map(len, pieces)) < 1 << 20
     data = path.read_bytes()
     assert unpacked(b"".join(pieces)) == [("measured", data[5:]), ("spooled", data)]
@@ -586,7 +586,7 @@ def test_a_file_that_shrinks_while_it_is_read_ends_the_archive_in_the_middle(tmp
     path = tmp_path / "x"
     path.write_bytes(bytes(3 << 20))
     with path.open("rb") as file:
-        pieces = Archive([("x", file)]).pieces()
+        pieces = TarBody([("x", file)]).pieces()
         next(pieces)
         os.truncate(path, 1 << 20)
         with pytest.raises(InvalidRequest, match=r"^name: 'x' became shorter while it was read"):

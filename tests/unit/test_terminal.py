@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.helpers.glass import Glass
 
-from belljar.cli.terminal import Screen, lay_out, shorten
+from belljar.cli.terminal import TerminalWriter, lay_out, shorten
 
 COLUMNS = 80
 ORDERS = st.sampled_from(
@@ -32,7 +32,7 @@ class Shown:
 
     def __init__(self) -> None:
         self.paper = Tty()
-        self.screen = Screen(self.paper)
+        self.screen = TerminalWriter(self.paper)
 
     @property
     def lines(self) -> list[str]:
@@ -95,7 +95,7 @@ def test_an_order_cut_in_two_is_one_order() -> None:
 
 def test_a_pipe_gets_every_byte_but_our_lines_are_plain_there_too() -> None:
     paper = io.StringIO()
-    screen = Screen(paper)
+    screen = TerminalWriter(paper)
     screen.write("\x1b[2Jprinted\n")
     screen.say("saved a\x1b[2J\u202eb.csv")
     assert paper.getvalue() == "\x1b[2Jprinted\nsaved a\\x1b[2J\\u202eb.csv\n"

@@ -23,7 +23,7 @@ from belljar.sandbox.base import MIB, Cell, Content, Limits, Spec
 from belljar.sandbox.local import run_steps
 from belljar.sandbox.local.box import Box
 from belljar.sandbox.local.files import Files
-from belljar.sandbox.local.source import LocalSource, Options
+from belljar.sandbox.local.source import JailOptions, LocalSource
 from belljar.sandbox.mime import guess_type
 from belljar.sandbox.outputs import Run, fold
 
@@ -57,7 +57,7 @@ ODD_NAMES = [
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalSource]:
-    made = LocalSource(Options(cache=tmp_path_factory.mktemp("cache"), preload=False))
+    made = LocalSource(JailOptions(cache=tmp_path_factory.mktemp("cache"), preload=False))
     yield made
     made.shut()
 

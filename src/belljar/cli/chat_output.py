@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from belljar.cli.terminal import Screen, shorten, width
+from belljar.cli.terminal import TerminalWriter, shorten, width
 from belljar.files.generation import ExecutableCode, Part
 from belljar.files.results import CodeExecutionOutputFile, as_json
 from belljar.sandbox.outputs import Limit
@@ -19,7 +19,7 @@ class Teller:
 
     def __init__(self, *, as_json: bool) -> None:
         self._json = as_json
-        self._out, self._err = Screen(sys.stdout), Screen(sys.stderr)
+        self._out, self._err = TerminalWriter(sys.stdout), TerminalWriter(sys.stderr)
         self._column = 0
         self._live: dict[str, str] = {}
         """What came live, by its cell."""

@@ -41,7 +41,7 @@ def configure(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ProviderStatus:
     provider: str
     usable: bool
     models: tuple[str, ...]
@@ -67,21 +67,21 @@ def main(args: argparse.Namespace) -> int:
     return 0
 
 
-def _look(provider: str, settings: ApiSettings) -> Found:
+def _look(provider: str, settings: ApiSettings) -> ProviderStatus:
     from belljar.models import get_models_by_provider
     from belljar.providers import vendor_settings
 
     vendor = vendor_settings.VENDORS[provider]
     if not _is_installed(vendor.sdk):
-        return Found(provider, False, (), vendor_settings.without_sdk(provider))
+        return ProviderStatus(provider, False, (), vendor_settings.without_sdk(provider))
     if vendor.needs_key and vendor_settings.key_for(provider, settings) is None:
-        return Found(provider, False, (), f"no key; set {' or '.join(vendor.keys)}")
+        return ProviderStatus(provider, False, (), f"no key; set {' or '.join(vendor.keys)}")
     if vendor.models:
         return _by_login(provider, vendor.models, settings)
     if vendor.needs_key:
         rows = sorted(get_models_by_provider(provider), key=lambda row: row.ends is not None)  # those that stay first
         known = [row.id for row in rows if row.id != vendor.model]
-        return Found(provider, True, (vendor.model, *known))
+        return ProviderStatus(provider, True, (vendor.model, *known))
     return _local(
         provider, vendor_settings.address_for(provider, settings), vendor_settings.key_for(provider, settings)
     )
@@ -94,7 +94,7 @@ def _is_installed(module: str) -> bool:
         return False
 
 
-def _by_login(provider: str, models: str, settings: ApiSettings) -> Found:
+def _by_login(provider: str, models: str, settings: ApiSettings) -> ProviderStatus:
     """Without a key of its own: the SDK alone knows whether it finds a project and its credentials."""
     from belljar.errors import BelljarError
     from belljar.models import get_models_by_provider
@@ -103,11 +103,11 @@ def _by_login(provider: str, models: str, settings: ApiSettings) -> Found:
     try:
         create_client(provider, settings=settings)
     except BelljarError:
-        return Found(provider, False, (), "no project; set GOOGLE_CLOUD_PROJECT, and log in with gcloud")
-    return Found(provider, True, tuple(model.id for model in get_models_by_provider(models)))
+        return ProviderStatus(provider, False, (), "no project; set GOOGLE_CLOUD_PROJECT, and log in with gcloud")
+    return ProviderStatus(provider, True, tuple(model.id for model in get_models_by_provider(models)))
 
 
-def _local(provider: str, address: str, key: str | None) -> Found:
+def _local(provider: str, address: str, key: str | None) -> ProviderStatus:
     """A server of one's own: what it lists. A gateway that is asked looks for model servers again."""
     from belljar.gateway.upstream import model_lists
     from belljar.gateway.upstream.endpoint import without_models
@@ -116,17 +116,17 @@ def _local(provider: str, address: str, key: str | None) -> Found:
     try:
         status, body = _get(f"{address}/models", key)
     except TimeoutError:
-        return Found(provider, False, (), f"{address}: it took longer than {_PATIENCE:g} s")
+        return ProviderStatus(provider, False, (), f"{address}: it took longer than {_PATIENCE:g} s")
     except (OSError, HTTPException, ValueError):
         start = "; start one: belljar serve" if provider == "belljar" else ""
-        return Found(provider, False, (), f"nobody answers at {address}{start}")
+        return ProviderStatus(provider, False, (), f"nobody answers at {address}{start}")
     listed = model_lists.judge(status, body)
     if isinstance(listed, model_lists.Missing):
         keys = vendor_settings.VENDORS[provider].keys if listed.locked else ()
-        return Found(provider, False, (), f"{address}: {listed.why}" + "".join(f"; set {key}" for key in keys))
+        return ProviderStatus(provider, False, (), f"{address}: {listed.why}" + "".join(f"; set {key}" for key in keys))
     if not listed:
-        return Found(provider, False, (), f"{address}: {without_models(provider)}")
-    return Found(provider, True, tuple(listed))
+        return ProviderStatus(provider, False, (), f"{address}: {without_models(provider)}")
+    return ProviderStatus(provider, True, tuple(listed))
 
 
 def _get(url: str, key: str | None) -> tuple[int, bytes]:

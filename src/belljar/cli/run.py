@@ -93,7 +93,7 @@ def configure(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Input:
+class FileArgument:
     """A file to put inside."""
 
     path: str
@@ -232,7 +232,7 @@ def read_code(script: str | None, code: str | None) -> tuple[str, str | None]:
     assert script is not None
     if script == "-":
         return _decode(sys.stdin.buffer.read(), "<stdin>"), "<stdin>"
-    with _open(Input(script, script)) as file:
+    with _open(FileArgument(script, script)) as file:
         return _decode(file.read(), script), script
 
 
@@ -248,9 +248,9 @@ def _decode(data: bytes, name: str) -> str:
         raise InvalidRequest(f"script: {name} is not Python source: {error}; save it as UTF-8") from None
 
 
-def parse_files(given: list[str]) -> list[Input]:
+def parse_files(given: list[str]) -> list[FileArgument]:
     """PATH or PATH=NAME; a path that is there as it stands is never cut."""
-    found: dict[str, Input] = {}
+    found: dict[str, FileArgument] = {}
     for text in given:
         path, equals, name = text.rpartition("=")
         if not equals or os.path.lexists(text):
@@ -259,11 +259,11 @@ def parse_files(given: list[str]) -> list[Input]:
         if name in found:
             other = found[name].path
             raise InvalidRequest(f"--file: {path!r} and {other!r} would both be {name!r}; write --file PATH=NAME")
-        found[name] = Input(path, name)
+        found[name] = FileArgument(path, name)
     return list(found.values())
 
 
-def _open(one: Input) -> BinaryIO:
+def _open(one: FileArgument) -> BinaryIO:
     try:
         return open(one.path, "rb")
     except FileNotFoundError:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from belljar import autorun
-from belljar.cli.terminal import Screen
+from belljar.cli.terminal import TerminalWriter
 from belljar.errors import BelljarError, WorkspaceError
 from belljar.sandbox import explain
 from belljar.sandbox.base import BlockingFiles
@@ -36,7 +36,7 @@ class Reporter:
         self._overwrite = overwrite
         self._script = script
         self._json = as_json
-        self._stdout, self._stderr = Screen(sys.stdout), Screen(sys.stderr)
+        self._stdout, self._stderr = TerminalWriter(sys.stdout), TerminalWriter(sys.stderr)
         self._column = 0
         self._changed: list[FileChanged] = []
         self._pictures: list[tuple[str, bytes]] = []

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from argparse import _SubParsersAction
 
     from belljar.config import Settings
-    from belljar.gateway.app import Started
+    from belljar.gateway.app import StartReport
     from belljar.gateway.server.log import Journal
 
 _MODELS = 6
@@ -121,7 +121,7 @@ async def _serve(settings: Settings, journal: Journal, *, as_json: bool) -> None
         print("stopped", file=sys.stderr)
 
 
-def _announce(started: Started, *, as_json: bool) -> None:
+def _announce(started: StartReport, *, as_json: bool) -> None:
     if as_json:
         print(json.dumps({**asdict(started), "version": __version__, "pid": os.getpid()}), flush=True)
         return

@@ -18,7 +18,7 @@ _GOES_ON = "     | "
 _NARROW = 40
 
 
-class Screen:
+class TerminalWriter:
     """Writes as text comes. A terminal obeys what it is sent (titles, clipboard, answers typed back), so untrusted text
     is only let through to one as far as it is harmless; a file or pipe gets every byte.
 

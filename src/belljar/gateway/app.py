@@ -70,7 +70,7 @@ def build(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Started:
+class StartReport:
     """What there is to say of a gateway that listens."""
 
     url: str
@@ -253,7 +253,7 @@ class Gateway:
         error = self._preparing.exception()
         return [f"the sandbox did not start: {error}"] if error else []
 
-    async def serve(self, door: socket.socket, announce: Callable[[Started], None]) -> None:
+    async def serve(self, door: socket.socket, announce: Callable[[StartReport], None]) -> None:
         """Answer at this socket until told to stop by SIGINT or SIGTERM, or until the jail turns out not to start."""
         settings = self._settings
         server = run.Server(
@@ -290,7 +290,7 @@ class Gateway:
             if self._preparing.done():
                 self._preparing.result()
 
-    async def _describe_start(self, door: socket.socket) -> Started:
+    async def _describe_start(self, door: socket.socket) -> StartReport:
         settings = self._settings
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_LISTS):
@@ -301,7 +301,7 @@ class Gateway:
         for info in self._models.known():
             models.setdefault(info.owned_by, []).append(info.id)
         url = f"http://{reachable(settings.host)}:{door.getsockname()[1]}"
-        return Started(
+        return StartReport(
             url=url,
             page=f"{url}/" if settings.page else None,
             models=models,

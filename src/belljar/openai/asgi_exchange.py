@@ -15,7 +15,7 @@ _MOST = 1 << 20
 """Bytes of an answer that wait to be read before the application has to."""
 
 
-class Broken(Exception):
+class BrokenAnswer(Exception):
     """The answer ended before it was complete, or there was none."""
 
 
@@ -111,7 +111,7 @@ class Exchange:
         while self._head is None and not self._ended:
             await self._for_caller.wait()
         if self._head is None:
-            raise Broken("the gateway gave no answer")
+            raise BrokenAnswer("the gateway gave no answer")
         return self._head
 
     async def read(self) -> bytes:
@@ -119,7 +119,7 @@ class Exchange:
         while not self._answer and not self._ended:
             await self._for_caller.wait()
         if not self._answer and not self._complete:
-            raise Broken("the gateway's answer broke off")
+            raise BrokenAnswer("the gateway's answer broke off")
         data = b"".join(self._answer)
         self._answer.clear()
         self._weight = 0

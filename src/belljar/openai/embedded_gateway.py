@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from belljar.config import Settings
 from belljar.gateway.app import build
 from belljar.net import new_event_loop
-from belljar.openai.asgi_exchange import Broken, Exchange, Message
+from belljar.openai.asgi_exchange import BrokenAnswer, Exchange, Message
 from belljar.vendors.deltas import Model
 
 T = TypeVar("T")
@@ -75,7 +75,7 @@ class Inside:
             future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
         except RuntimeError:  # the loop is closed
             coroutine.close()
-            raise Broken(CLOSED) from None
+            raise BrokenAnswer(CLOSED) from None
         self._pending[future] = coroutine
         future.add_done_callback(lambda done: self._pending.pop(done, None))
         if self._ended:
@@ -151,7 +151,7 @@ class Inside:
         for future, coroutine in list(self._pending.items()):
             coroutine.close()
             with suppress(InvalidStateError):
-                future.set_exception(Broken(CLOSED))
+                future.set_exception(BrokenAnswer(CLOSED))
 
     def _clear(self) -> None:
         if self._temporary is not None:

@@ -9,7 +9,7 @@ from typing import Any, cast, overload
 from openai import BaseModel
 
 
-class Readable:
+class KeyedItem:
     """Keys are the wire's. A message has the annotations of all its parts as its own, as the founding example reads."""
 
     def __getitem__(self, key: str) -> Any:
@@ -35,11 +35,11 @@ class Readable:
 
 
 @overload
-def readable(value: BaseModel) -> Readable: ...
+def readable(value: BaseModel) -> KeyedItem: ...
 
 
 @overload
-def readable(value: list[Any]) -> list[Readable]: ...
+def readable(value: list[Any]) -> list[KeyedItem]: ...
 
 
 def readable(value: Any) -> Any:
@@ -50,7 +50,7 @@ def readable(value: Any) -> Any:
 
 def _make_readable(value: object) -> None:
     if isinstance(value, BaseModel):
-        if not isinstance(value, Readable):
+        if not isinstance(value, KeyedItem):
             kind: type[BaseModel] = type(value)
             value.__class__ = cast(Any, _with_keys(kind))
         for inside in _members(value).values():
@@ -63,7 +63,7 @@ def _make_readable(value: object) -> None:
 @cache
 def _with_keys(kind: type[BaseModel]) -> type[BaseModel]:
     """A kind of the same name, which is also an instance of the SDK's."""
-    made = type(kind.__name__, (Readable, kind), {"__module__": kind.__module__, "__qualname__": kind.__qualname__})
+    made = type(kind.__name__, (KeyedItem, kind), {"__module__": kind.__module__, "__qualname__": kind.__qualname__})
     return cast(type[BaseModel], made)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from openai import APIConnectionError, DefaultHttpxClient
 
-from belljar.openai.asgi_exchange import Broken, Exchange, Message
+from belljar.openai.asgi_exchange import BrokenAnswer, Exchange, Message
 
 if TYPE_CHECKING:
     import httpx2 as httpx
@@ -151,7 +151,7 @@ def _result(inside: Inside, coroutine: Coroutine[Any, Any, T], request: httpx.Re
         return inside.call(coroutine).result(_read_timeout(request))
     except TimeoutError:
         raise _timeout_error(request) from None
-    except (Broken, futures.CancelledError) as error:  # cancelled: the loop ended in the middle of it
+    except (BrokenAnswer, futures.CancelledError) as error:  # cancelled: the loop ended in the middle of it
         raise _broken_error(error, request) from None
 
 
@@ -163,7 +163,7 @@ async def _await_result(inside: Inside, coroutine: Coroutine[Any, Any, T], reque
             return await asyncio.wrap_future(inside.call(coroutine))
     except TimeoutError:
         raise _timeout_error(request) from None
-    except Broken as error:
+    except BrokenAnswer as error:
         raise _broken_error(error, request) from None
     except asyncio.CancelledError as error:
         if task.cancelling():

@@ -34,7 +34,7 @@ class TokenUsage:
         )
 
 
-class Outcome(Protocol):
+class ToolResultLike(Protocol):
     """A tool's result, as those see it who hear of it: a `ToolResult`."""
 
     @property
@@ -47,7 +47,7 @@ class Outcome(Protocol):
     def success(self) -> bool: ...
 
 
-class Answer(Protocol):
+class ResponseLike(Protocol):
     """A prompt's response, likewise: a `PromptResponse`."""
 
     @property
@@ -77,7 +77,7 @@ class ToolInvoked:
     name: str
     params: object
     """The parsed parameters, or the arguments as they came where they did not fit."""
-    result: Outcome
+    result: ToolResultLike
     session_id: UUID | None
     created_at: datetime = field(default_factory=now)
     usage: TokenUsage | None = None
@@ -90,7 +90,7 @@ class ToolInvoked:
 class PromptExecuted:
     prompt_name: str | None
     adapter: str
-    result: Answer
+    result: ResponseLike
     session_id: UUID | None
     created_at: datetime = field(default_factory=now)
     usage: TokenUsage | None = None

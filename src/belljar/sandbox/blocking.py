@@ -13,7 +13,7 @@ from belljar.sandbox.base import BlockingBox, BlockingFiles, BlockingSource, Lim
 from belljar.sandbox.default import chosen_source
 from belljar.sandbox.outputs import Exit, Output, Run, fold
 from belljar.sandbox.remedies import Reader, address_to
-from belljar.sandbox.validation import Asked, make_cell, make_spec
+from belljar.sandbox.validation import SandboxOptions, make_cell, make_spec
 
 
 class Sandbox:
@@ -25,7 +25,7 @@ class Sandbox:
     '42'
     """
 
-    def __init__(self, *, source: BlockingSource | str | None = None, **asked: Unpack[Asked]) -> None:
+    def __init__(self, *, source: BlockingSource | str | None = None, **asked: Unpack[SandboxOptions]) -> None:
         """`source` is where it comes from: the address of a sandbox server, or a source that several share.
 
         Without, the server that the setting `sandbox_url` names, else this host's own jail.

@@ -16,7 +16,7 @@ from belljar.errors import InvalidRequest
 from belljar.sandbox.local import probe
 
 if TYPE_CHECKING:
-    from belljar.sandbox.local.source import LocalSource, Options
+    from belljar.sandbox.local.source import JailOptions, LocalSource
     from belljar.sandbox.remote import RemoteSource
 
 S = TypeVar("S")
@@ -28,13 +28,13 @@ _lock = threading.Lock()
 _source: tuple[int, LocalSource] | None = None
 
 
-def options(settings: Settings, *, warm: int | None = None, preload: bool = True) -> Options:
+def options(settings: Settings, *, warm: int | None = None, preload: bool = True) -> JailOptions:
     """A local source as the settings want it."""
     probe.check_platform()
-    from belljar.sandbox.local.source import Options
+    from belljar.sandbox.local.source import JailOptions
     from belljar.sandbox.packages import LayerPolicy
 
-    return Options(
+    return JailOptions(
         cache=settings.cache_dir,
         packages=settings.packages,
         most=settings.max_sandboxes,

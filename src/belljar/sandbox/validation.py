@@ -14,7 +14,7 @@ LEAST_MEMORY = 64 * MIB
 LARGEST_CODE = 8 * MIB
 
 
-class Asked(TypedDict, total=False):
+class SandboxOptions(TypedDict, total=False):
     """The keywords of `Sandbox` and `AsyncSandbox`; what is left out has its default in `make_spec`."""
 
     memory: int | str

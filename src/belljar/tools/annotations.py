@@ -43,7 +43,7 @@ class Anything:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Choice:
+class ConstantForm:
     """One of some constants, or the members of an Enum by value."""
 
     values: tuple[Any, ...]
@@ -51,26 +51,26 @@ class Choice:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Listing:
+class ListForm:
     element: Form
     make: Callable[[list[Any]], Any]
     unique: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Row:
+class TupleForm:
     elements: tuple[Form, ...]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Table:
+class DictForm:
     value: Form
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Record:
     type: type
-    members: tuple[Member, ...]
+    members: tuple[RecordMember, ...]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class Described:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Member:
+class RecordMember:
     name: str
     form: Form
     required: bool
@@ -95,7 +95,7 @@ class Member:
     description: str | None = None
 
 
-Form: TypeAlias = Leaf | Anything | Choice | Listing | Row | Table | Record | OneOf | Described
+Form: TypeAlias = Leaf | Anything | ConstantForm | ListForm | TupleForm | DictForm | Record | OneOf | Described
 
 _LISTS: Mapping[Any, Callable[[list[Any]], Any]] = types.MappingProxyType(
     {
@@ -131,7 +131,7 @@ def form_of(annotation: Any, where: str = "", above: tuple[type, ...] = ()) -> F
     if (origin or annotation) in _LISTS:
         make = _LISTS[origin or annotation]
         element = form_of(arguments[0], f"{where}[]", above) if arguments else Anything()
-        return Listing(element, make, unique=make in (set, frozenset))
+        return ListForm(element, make, unique=make in (set, frozenset))
     if (origin or annotation) in _TABLES:
         return _table(arguments, where, above)
     if isinstance(annotation, type) and issubclass(annotation, Enum):
@@ -151,35 +151,35 @@ def _read_description(arguments: tuple[Any, ...], where: str, above: tuple[type,
     return form
 
 
-def _literal(values: tuple[Any, ...], where: str) -> Choice:
+def _literal(values: tuple[Any, ...], where: str) -> ConstantForm:
     for value in values:
         if not isinstance(value, str | int | bool | None):
             raise _unfit_error(where, value, "is no plain value; a Literal holds strings, integers, booleans or None")
-    return Choice(values, lambda value: value)
+    return ConstantForm(values, lambda value: value)
 
 
-def _enum(annotation: type[Enum], where: str) -> Choice:
+def _enum(annotation: type[Enum], where: str) -> ConstantForm:
     values = tuple(member.value for member in annotation)
     for value in values:
         if not isinstance(value, str | int | float | bool):
             raise _unfit_error(where, annotation, f"has the value {value!r}; its values must be strings or numbers")
-    return Choice(values, annotation)
+    return ConstantForm(values, annotation)
 
 
 def _tuple(arguments: tuple[Any, ...], where: str, above: tuple[type, ...]) -> Form:
     if not arguments:
-        return Listing(Anything(), tuple)
+        return ListForm(Anything(), tuple)
     if len(arguments) == 2 and arguments[1] is Ellipsis:
-        return Listing(form_of(arguments[0], f"{where}[]", above), tuple)
-    return Row(tuple(form_of(argument, f"{where}[{n}]", above) for n, argument in enumerate(arguments)))
+        return ListForm(form_of(arguments[0], f"{where}[]", above), tuple)
+    return TupleForm(tuple(form_of(argument, f"{where}[{n}]", above) for n, argument in enumerate(arguments)))
 
 
-def _table(arguments: tuple[Any, ...], where: str, above: tuple[type, ...]) -> Table:
+def _table(arguments: tuple[Any, ...], where: str, above: tuple[type, ...]) -> DictForm:
     if not arguments:
-        return Table(Anything())
+        return DictForm(Anything())
     if arguments[0] is not str:
         raise _unfit_error(where, arguments[0], "cannot be a key; JSON's keys are strings")
-    return Table(form_of(arguments[1], f"{where}{{}}", above))
+    return DictForm(form_of(arguments[1], f"{where}{{}}", above))
 
 
 def _record(annotation: type, where: str, above: tuple[type, ...]) -> Record:
@@ -200,7 +200,7 @@ def _record(annotation: type, where: str, above: tuple[type, ...]) -> Record:
         if not isinstance(description, str | None):
             raise _unfit_error(inside, description, "is no description; metadata's is a string")
         members.append(
-            Member(
+            RecordMember(
                 field.name,
                 form_of(hints[field.name], inside, (*above, annotation)),
                 required=field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING,

@@ -8,17 +8,17 @@ from typing import Any, Literal, TypeAlias, assert_never
 from belljar.tools.annotations import (
     LEAVES,
     Anything,
-    Choice,
+    ConstantForm,
     Described,
+    DictForm,
     Form,
     Leaf,
-    Listing,
-    Member,
+    ListForm,
     NoneType,
     OneOf,
     Record,
-    Row,
-    Table,
+    RecordMember,
+    TupleForm,
     form_of,
 )
 from belljar.tools.serde import dump
@@ -41,16 +41,16 @@ def _schema(form: Form, more: bool) -> Schema:
             return dict(LEAVES[form.type][0])
         case Anything():
             return {}
-        case Choice():
+        case ConstantForm():
             return _choice(form)
-        case Listing():
+        case ListForm():
             unique = {"uniqueItems": True} if form.unique else {}
             return {"type": "array", "items": _schema(form.element, more), **unique}
-        case Row():
+        case TupleForm():
             length = len(form.elements)
             items = [_schema(element, more) for element in form.elements]
             return {"type": "array", "prefixItems": items, "items": False, "minItems": length, "maxItems": length}
-        case Table():
+        case DictForm():
             return {"type": "object", "additionalProperties": _schema(form.value, more)}
         case Record():
             return _record(form, more)
@@ -62,7 +62,7 @@ def _schema(form: Form, more: bool) -> Schema:
             assert_never(form)
 
 
-def _choice(form: Choice) -> Schema:
+def _choice(form: ConstantForm) -> Schema:
     kinds = {type(value) for value in form.values}
     kind = dict(LEAVES[kinds.pop()][0]) if len(kinds) == 1 else {}
     return {**kind, "enum": list(form.values)}
@@ -78,7 +78,7 @@ def _record(form: Record, more: bool) -> Schema:
     }
 
 
-def _member(member: Member, more: bool) -> Schema:
+def _member(member: RecordMember, more: bool) -> Schema:
     written = _schema(member.form, more)
     if member.description is not None:
         written["description"] = member.description

@@ -14,15 +14,15 @@ from belljar.errors import ToolValidationError
 from belljar.tools.annotations import (
     LEAVES,
     Anything,
-    Choice,
+    ConstantForm,
     Described,
+    DictForm,
     Form,
     Leaf,
-    Listing,
+    ListForm,
     OneOf,
     Record,
-    Row,
-    Table,
+    TupleForm,
     form_of,
 )
 
@@ -74,19 +74,19 @@ def _parse_form(form: Form, value: Any, where: str, more: bool) -> Any:
             return value
         case Leaf():
             return _leaf(form.type, value, where)
-        case Choice():
+        case ConstantForm():
             return _choice(form, value, where)
-        case Listing():
+        case ListForm():
             _expect(isinstance(value, list | tuple), where, "a list", value)
             return form.make(
                 [_parse_form(form.element, inside, f"{where}[{n}]", more) for n, inside in enumerate(value)]
             )
-        case Row():
+        case TupleForm():
             right = isinstance(value, list | tuple) and len(value) == len(form.elements)
             _expect(right, where, f"a list of {len(form.elements)}", value)
             pairs = enumerate(zip(form.elements, value, strict=True))
             return tuple(_parse_form(element, inside, f"{where}[{n}]", more) for n, (element, inside) in pairs)
-        case Table():
+        case DictForm():
             _expect(isinstance(value, Mapping), where, "an object", value)
             return {str(key): _parse_form(form.value, value[key], _beneath(where, key), more) for key in value}
         case Record():
@@ -108,7 +108,7 @@ def _leaf(kind: type, value: Any, where: str) -> Any:
         raise _expected_error(where, LEAVES[kind][1], value) from None
 
 
-def _choice(form: Choice, value: Any, where: str) -> Any:
+def _choice(form: ConstantForm, value: Any, where: str) -> Any:
     for allowed in form.values:
         if allowed == value and isinstance(allowed, bool) == isinstance(value, bool):
             return form.member(allowed)
@@ -148,9 +148,9 @@ def _apt(arm: Form, value: Any) -> bool:
     """Whether the arm was meant, going by the shape: its fault alone is then worth telling."""
     if isinstance(arm, Described):
         return _apt(arm.form, value)
-    if isinstance(arm, Record | Table):
+    if isinstance(arm, Record | DictForm):
         return isinstance(value, Mapping)
-    return isinstance(arm, Listing | Row) and isinstance(value, list)
+    return isinstance(arm, ListForm | TupleForm) and isinstance(value, list)
 
 
 def _expect(right: bool, where: str, what: str, value: Any) -> None:

@@ -10,12 +10,12 @@ from msgspec import Struct
 T = TypeVar("T")
 
 
-class Named(Protocol):
+class HasId(Protocol):
     @property
     def id(self) -> str: ...
 
 
-Row = TypeVar("Row", bound=Named)
+Row = TypeVar("Row", bound=HasId)
 
 
 class ListPage(Struct, Generic[T], frozen=True, kw_only=True):

@@ -277,7 +277,7 @@ OutputItem: TypeAlias = (
 InputItem: TypeAlias = OutputItem | FunctionCallOutput | CustomToolCallOutput | CompactionTrigger | ItemReference
 
 
-class Known:
+class ItemTypes:
     """Item types by their tag."""
 
     ITEMS: ClassVar[dict[str, type[Value]]] = {

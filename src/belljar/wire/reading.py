@@ -11,7 +11,15 @@ from belljar.wire.conversion import fit
 from belljar.wire.items import InputItem, Json
 from belljar.wire.reading_items import read_input, read_item, read_items, read_stored_items
 from belljar.wire.reading_tools import check_network, read_tool_choice, read_tools
-from belljar.wire.requests import CompactRequest, CreateContainer, CreateResponse, Id, Metadata, Options, StreamOptions
+from belljar.wire.requests import (
+    CompactRequest,
+    CreateContainer,
+    CreateResponse,
+    Id,
+    Metadata,
+    RequestOptions,
+    StreamOptions,
+)
 from belljar.wire.responses import ConversationRef, TextFormat
 
 __all__ = [
@@ -102,7 +110,7 @@ def read_input_tokens(data: dict[str, Json]) -> CreateResponse:
 
 def read_compact(data: dict[str, Json]) -> CompactRequest:
     given = _drop_nulls(data, _COMPACT)
-    options = fit(given, Options, "")
+    options = fit(given, RequestOptions, "")
     return CompactRequest(
         model=options.model,
         input=_read_input(given, "previous_response_id"),
@@ -137,7 +145,7 @@ def _read_request(given: dict[str, Json]) -> CreateResponse:
         raise error_messages.unsupported(
             "prompt", "It keeps no stored prompts: send the text as 'instructions' and 'input'."
         )
-    options = fit(given, Options, "")
+    options = fit(given, RequestOptions, "")
     _check_together(given, options)
     conversation = _read_conversation(given)
     check_stream_options(options.stream_options)
@@ -171,7 +179,7 @@ def _read_conversation(given: dict[str, Json]) -> str | None:
     return id
 
 
-def _check_together(given: dict[str, Json], options: Options) -> None:
+def _check_together(given: dict[str, Json], options: RequestOptions) -> None:
     """Parameters that are right alone and wrong together."""
     if "conversation" in given and options.previous_response_id is not None:
         raise error_messages.both("previous_response_id", "conversation")

@@ -25,8 +25,8 @@ from belljar.wire.items import (
     InputItem,
     InputText,
     ItemReference,
+    ItemTypes,
     Json,
-    Known,
     Message,
     OtherItem,
     Part,
@@ -85,11 +85,11 @@ def read_item(value: Json, path: str) -> InputItem:
         kind = _guess_type(value, path)
     elif not isinstance(kind, str):
         raise error_messages.wrong_type(at(path, "type"), ["a string"], kind)
-    if kind in Known.OTHER:
+    if kind in ItemTypes.OTHER:
         return OtherItem(value)
-    if kind not in Known.ITEMS:
-        raise error_messages.not_one_of(at(path, "type"), kind, sorted([*Known.ITEMS, *Known.OTHER]))
-    item = cast(InputItem, fit(value, Known.ITEMS[kind], path))
+    if kind not in ItemTypes.ITEMS:
+        raise error_messages.not_one_of(at(path, "type"), kind, sorted([*ItemTypes.ITEMS, *ItemTypes.OTHER]))
+    item = cast(InputItem, fit(value, ItemTypes.ITEMS[kind], path))
     if isinstance(item, Message):
         if not isinstance(item.content, str):
             _check_sources(item.content, at(path, "content"))

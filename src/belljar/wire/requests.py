@@ -84,7 +84,7 @@ _NEUTRAL: dict[str, tuple[Json, ...]] = {
 }
 
 
-class Options(Sampling, frozen=True, kw_only=True):
+class RequestOptions(Sampling, frozen=True, kw_only=True):
     """What a request says beside its items, tools and conversation; the types say what is in range."""
 
     model: Id
@@ -115,7 +115,7 @@ class Options(Sampling, frozen=True, kw_only=True):
     belljar: RequestExtras = field(default_factory=RequestExtras)
 
 
-class CreateResponse(Options, frozen=True, kw_only=True):
+class CreateResponse(RequestOptions, frozen=True, kw_only=True):
     """POST /v1/responses. Tools and items are in their typed forms, a text input is one user message."""
 
     input: tuple[InputItem, ...] = ()

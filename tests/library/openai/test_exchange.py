@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from belljar.openai.asgi_exchange import Broken, Exchange, Message
+from belljar.openai.asgi_exchange import BrokenAnswer, Exchange, Message
 
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
@@ -110,7 +110,7 @@ def test_an_application_hears_that_its_caller_went_away() -> None:
         await exchange.head()
         exchange.hang_up()
         await task
-        with pytest.raises(Broken, match="broke off"):
+        with pytest.raises(BrokenAnswer, match="broke off"):
             await exchange.read()
 
     asyncio.run(main())
@@ -125,7 +125,7 @@ def test_an_application_that_breaks_off_is_noticed(messages: list[Message]) -> N
 
     async def main() -> None:
         exchange, task = await begun(breaking)
-        with pytest.raises(Broken):
+        with pytest.raises(BrokenAnswer):
             await whole(exchange)
         with pytest.raises(ZeroDivisionError):
             await task

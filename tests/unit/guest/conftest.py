@@ -93,7 +93,7 @@ class Driver:
         self._pipes = {self.process.stdout.fileno(): "stdout", self.process.stderr.fileno(): "stderr"}
         for number in self._pipes:
             os.set_blocking(number, False)
-        self._decoder = frames.Decoder()
+        self._decoder = frames.FrameDecoder()
         self._number = 0
         self._waiting: list[tuple[int, bytes]] = []
         kind, payload = self._frame(Ran())

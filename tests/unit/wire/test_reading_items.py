@@ -31,7 +31,7 @@ from belljar.wire.items import (
     InputItem,
     InputText,
     ItemReference,
-    Known,
+    ItemTypes,
     Logs,
     Message,
     OtherItem,
@@ -188,7 +188,7 @@ def test_every_item_that_the_sdk_can_send_is_known() -> None:
         hint = typing.get_type_hints(variant).get("type")
         kinds |= {kind for kind in _literals(hint) if isinstance(kind, str)}
     assert len(kinds) > 25
-    assert kinds <= Known.ITEMS.keys() | Known.OTHER
+    assert kinds <= ItemTypes.ITEMS.keys() | ItemTypes.OTHER
 
 
 def _literals(hint: Any) -> set[Any]:
@@ -341,7 +341,7 @@ def test_an_unknown_item_is_told_which_there_are(wrong: Wrong) -> None:
     param, code, message = wrong(input=[{"type": "telegram"}])
     assert (param, code) == ("input[0].type", "invalid_value")
     assert message.startswith("Invalid value: 'telegram'. Supported values are: 'additional_tools', ")
-    assert all(f"'{kind}'" in message for kind in Known.ITEMS.keys() | Known.OTHER)
+    assert all(f"'{kind}'" in message for kind in ItemTypes.ITEMS.keys() | ItemTypes.OTHER)
 
 
 def test_compaction_is_asked_for_at_the_end(wrong: Wrong) -> None:

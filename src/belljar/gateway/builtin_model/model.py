@@ -86,7 +86,7 @@ class BuiltIn:
         """A list a line of what it writes."""
         decided = decide(request)
         reason: Literal["calls", "stop", "length"] = "calls"
-        if isinstance(decided, Call):
+        if isinstance(decided, PlannedCall):
             written = decided.arguments
             yield [CallBegun(0, ids.new("call"), decided.name, decided.custom)]
             for piece in _lines(written, "\\n"):
@@ -99,7 +99,7 @@ class BuiltIn:
         yield [Finish(reason), UsageDelta(_usage(request, written))]
 
 
-class Call(Struct, frozen=True):
+class PlannedCall(Struct, frozen=True):
     """A tool that is called, with its arguments as JSON or its free text."""
 
     name: str
@@ -124,7 +124,7 @@ class _Seen(Struct, frozen=True):
     """The caller's own."""
 
 
-Decided: TypeAlias = Call | str
+Decided: TypeAlias = PlannedCall | str
 """A call, or words."""
 
 
@@ -201,7 +201,7 @@ def _decide_spelled_call(seen: _Seen) -> Decided | None:
         if tool:
             arguments = value.get("arguments", {})
             written = arguments if isinstance(arguments, str) else _json(arguments)
-            return Call(tool.name, written, isinstance(tool, CustomTool))
+            return PlannedCall(tool.name, written, isinstance(tool, CustomTool))
     return None
 
 
@@ -238,22 +238,22 @@ _RULES: tuple[Callable[[_Seen], Decided | None], ...] = (
 )
 
 
-def _run(seen: _Seen) -> Call:
+def _run(seen: _Seen) -> PlannedCall:
     """The next piece of Python; the message as a text where it has none and must be run all the same."""
     code = seen.python[len(seen.done)] if seen.python else repr(seen.message)
-    return Call(_INTERPRETER, _json({"code": code}))
+    return PlannedCall(_INTERPRETER, _json({"code": code}))
 
 
 def _ran_well(cell: CodeInterpreterCall) -> bool:
     return cell.status == "completed" and (cell.belljar is UNSET or cell.belljar.exit == "ok")
 
 
-def _make_call(tool: FunctionTool | CustomTool, message: str) -> Call:
+def _make_call(tool: FunctionTool | CustomTool, message: str) -> PlannedCall:
     """A call of the tool with what the message gives for it."""
     if isinstance(tool, CustomTool):
-        return Call(tool.name, message, custom=True)
+        return PlannedCall(tool.name, message, custom=True)
     schema = {"type": "object", **(tool.parameters or {})}
-    return Call(tool.name, _make_fitting_json(schema, message, "tools", f"the parameters of '{tool.name}'"))
+    return PlannedCall(tool.name, _make_fitting_json(schema, message, "tools", f"the parameters of '{tool.name}'"))
 
 
 def _words(text: str) -> set[str]:

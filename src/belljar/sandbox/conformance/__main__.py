@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import aiohttp
 
 from belljar.config import variables
-from belljar.sandbox.conformance.runner import Outcome, choose_checks, conform
+from belljar.sandbox.conformance.runner import CheckOutcome, choose_checks, conform
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -46,11 +46,11 @@ async def _report(url: str, token: str | None, *, execute_only: bool, as_json: b
     return 1 if failed else 0
 
 
-def _as_text(outcome: Outcome) -> str:
+def _as_text(outcome: CheckOutcome) -> str:
     return f"ok      {outcome.check}" if outcome.ok else f"FAILED  {outcome.check}\n        {outcome.problem}"
 
 
-def _as_json(outcome: Outcome) -> str:
+def _as_json(outcome: CheckOutcome) -> str:
     told = {"check": outcome.check, "ok": outcome.ok, "problem": outcome.problem}
     return json.dumps({**told, "seconds": round(outcome.seconds, 3)})
 

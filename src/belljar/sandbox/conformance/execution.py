@@ -9,16 +9,16 @@ import time
 from numbers import Real
 from typing import Any
 
-from belljar.sandbox.conformance.wire import MIB, Came, Failed, Server, check, expect, member
+from belljar.sandbox.conformance.wire import MIB, Came, CheckedServer, CheckFailed, check, expect, member
 
 NO_PACKAGE = "belljar-conformance-no-such-package"
 
 
-async def _post(server: Server, code: str, **fields: object) -> Came:
+async def _post(server: CheckedServer, code: str, **fields: object) -> Came:
     return await server.ask("POST", "/execute", {"code": code, **fields})
 
 
-async def _execute(server: Server, code: str, **fields: object) -> dict[str, Any]:
+async def _execute(server: CheckedServer, code: str, **fields: object) -> dict[str, Any]:
     """An answer that has all it must have."""
     answer = (await _post(server, code, **fields)).has(200).json()
     for name, kind in {"stdout": str, "stderr": str, "exit_code": int, "execution_time_ms": int}.items():
@@ -29,7 +29,7 @@ async def _execute(server: Server, code: str, **fields: object) -> dict[str, Any
     return told
 
 
-async def _check_refused(server: Server, said: str, *statuses: int, data: bytes) -> None:
+async def _check_refused(server: CheckedServer, said: str, *statuses: int, data: bytes) -> None:
     came = await server.ask("POST", "/execute", data=data, headers={"Content-Type": "application/json"})
     error = member(came.has(*statuses).json(), "error", str, f"the answer to {data[:60]!r}")
     check(error.startswith(said), f"the error for {data[:60]!r} to begin with {said!r}", error)
@@ -40,10 +40,10 @@ def _decode_files(answer: dict[str, Any]) -> dict[str, bytes]:
     try:
         return {name: base64.b64decode(data, validate=True) for name, data in files.items()}
     except (TypeError, ValueError):
-        raise Failed(f"files_produced: expected base64, came {files}") from None
+        raise CheckFailed(f"files_produced: expected base64, came {files}") from None
 
 
-async def health(server: Server) -> None:
+async def health(server: CheckedServer) -> None:
     """/health tells a healthy server, its mode and version, capacity, load and uptime, and needs no token"""
     came = await server.ask("GET", "/health", headers={"Authorization": ""})
     told = came.has(200).json()
@@ -55,7 +55,7 @@ async def health(server: Server) -> None:
     check(member(told, "uptime_seconds", Real, "/health") >= 0, "an uptime", told)
 
 
-async def load(server: Server) -> None:
+async def load(server: CheckedServer) -> None:
     """/health counts what is running"""
     running = asyncio.create_task(_execute(server, "import time; time.sleep(2)", timeout_seconds=20))
     try:
@@ -65,10 +65,10 @@ async def load(server: Server) -> None:
             await asyncio.sleep(0.05)
     finally:
         await running
-    raise Failed("current_load: expected 1 or more while code runs, came 0 all the time")
+    raise CheckFailed("current_load: expected 1 or more while code runs, came 0 all the time")
 
 
-async def outputs(server: Server) -> None:
+async def outputs(server: CheckedServer) -> None:
     """/execute answers with what the code wrote to standard output and standard error"""
     answer = await _execute(server, "import sys\nprint('out \\u00e9')\nprint('err', file=sys.stderr)")
     expect("stdout", answer["stdout"], "out é\n")
@@ -78,14 +78,14 @@ async def outputs(server: Server) -> None:
     check(not answer.get("files_produced"), "no files where none were made", answer)
 
 
-async def defaults(server: Server) -> None:
+async def defaults(server: CheckedServer) -> None:
     """/execute takes a timeout of zero or less for the usual one, and empty lists for none"""
     for timeout in (0, -5):
         answer = await _execute(server, "print(1)", timeout_seconds=timeout, requirements=[], files={})
         expect(f"stdout with timeout_seconds {timeout}", answer["stdout"], "1\n")
 
 
-async def exceptions(server: Server) -> None:
+async def exceptions(server: CheckedServer) -> None:
     """/execute answers an exception with exit code 1 and the traceback at the end of standard error"""
     code = "import sys\nprint('kept')\nprint('mine', file=sys.stderr)\n1 / 0"
     answer = await _execute(server, code)
@@ -96,13 +96,13 @@ async def exceptions(server: Server) -> None:
     expect("the last line of stderr", last, "ZeroDivisionError: division by zero")
 
 
-async def exit_codes(server: Server) -> None:
+async def exit_codes(server: CheckedServer) -> None:
     """/execute answers sys.exit(n) with exit code n"""
     for number in (0, 3):
         expect("exit_code", (await _execute(server, f"import sys; sys.exit({number})"))["exit_code"], number)
 
 
-async def files(server: Server) -> None:
+async def files(server: CheckedServer) -> None:
     """/execute puts files beside the code, by their last part only, and gives back those that it made"""
     code = (
         "import os, pathlib\n"
@@ -120,7 +120,7 @@ async def files(server: Server) -> None:
     check("given.bin" not in produced, "files that were given and not changed to be left out", list(produced))
 
 
-async def bad_requests(server: Server) -> None:
+async def bad_requests(server: CheckedServer) -> None:
     """/execute answers 400 and {"error": "..."} to what cannot be read, and names the file that it cannot decode"""
     await _check_refused(server, "code is required", 400, data=b"{}")
     await _check_refused(server, "code is required", 400, data=b'{"code": ""}')
@@ -130,7 +130,7 @@ async def bad_requests(server: Server) -> None:
         await _check_refused(server, "invalid request: ", 400, data=data)
 
 
-async def large_bodies(server: Server) -> None:
+async def large_bodies(server: CheckedServer) -> None:
     """/execute refuses a body above 10 MiB, and takes one below"""
     most = base64.b64encode(bytes(7 * MIB)).decode()
     answer = await _execute(server, "import os; print(os.path.getsize('big'))", files={"big": most})
@@ -140,7 +140,7 @@ async def large_bodies(server: Server) -> None:
     member(came.has(400, 413).json(), "error", str, "the answer to more than 10 MiB")
 
 
-async def deadline(server: Server) -> None:
+async def deadline(server: CheckedServer) -> None:
     """/execute ends within a second of its deadline, with exit code -1"""
     for code in ("import time\nprint('begun', flush=True)\ntime.sleep(60)", _STUBBORN):
         answer = await _in_time(server, code)
@@ -160,7 +160,7 @@ while True:
 """
 
 
-async def _in_time(server: Server, code: str) -> dict[str, Any]:
+async def _in_time(server: CheckedServer, code: str) -> dict[str, Any]:
     """The better of two tries: the host may have been busy. What any answer takes does not count."""
     late = 0.0
     for _ in range(2):
@@ -173,10 +173,10 @@ async def _in_time(server: Server, code: str) -> dict[str, Any]:
         late = took - usual - 2
         if late <= 1:
             return answer
-    raise Failed(f"expected an end within 1 s of the deadline, came {late:.2f} s after it, twice")
+    raise CheckFailed(f"expected an end within 1 s of the deadline, came {late:.2f} s after it, twice")
 
 
-async def own_words(server: Server) -> None:
+async def own_words(server: CheckedServer) -> None:
     """/execute leaves standard error as it is where code that ran out of time wrote to it"""
     code = "import sys, time\nprint('mine', file=sys.stderr, flush=True)\ntime.sleep(60)"
     answer = await _execute(server, code, timeout_seconds=1)
@@ -184,7 +184,7 @@ async def own_words(server: Server) -> None:
     expect("stderr", answer["stderr"], "mine\n")
 
 
-async def at_once(server: Server) -> None:
+async def at_once(server: CheckedServer) -> None:
     """/execute runs three at once"""
     code = "import time; print(time.time()); time.sleep(2); print(time.time())"
     came = await asyncio.gather(*(_execute(server, code) for _ in range(3)), return_exceptions=True)
@@ -197,7 +197,7 @@ async def at_once(server: Server) -> None:
     check(max(span[0] for span in spans) < min(span[1] for span in spans), "three spans that overlap", spans)
 
 
-async def packages(server: Server) -> None:
+async def packages(server: CheckedServer) -> None:
     """/execute reports packages that cannot be had before it runs anything"""
     for wanted in (NO_PACKAGE, "../evil"):
         answer = await _execute(server, "print('ran')", requirements=[wanted])
@@ -207,7 +207,7 @@ async def packages(server: Server) -> None:
         check(said.startswith("package installation failed: "), "stderr 'package installation failed: …'", said)
 
 
-async def fresh(server: Server) -> None:
+async def fresh(server: CheckedServer) -> None:
     """/execute starts in a fresh directory each time, and not as root"""
     code = "import os\nprint(os.path.exists('left.txt'), os.getuid() != 0)\nopen('left.txt', 'w').close()"
     for _ in range(2):
@@ -215,7 +215,7 @@ async def fresh(server: Server) -> None:
         expect("whether the last one's file is there, and the user is not root", answer["stdout"], "False True\n")
 
 
-async def tokens(server: Server) -> None:
+async def tokens(server: CheckedServer) -> None:
     """/execute answers 401 without the token"""
     if server.token:
         for given in ("", "Bearer wrong", f"Bearer {server.token}x", f"Basic {server.token}"):
@@ -223,7 +223,7 @@ async def tokens(server: Server) -> None:
             came.has(401)
 
 
-async def others(server: Server) -> None:
+async def others(server: CheckedServer) -> None:
     """unknown paths answer 404, and other methods 405"""
     (await server.ask("GET", "/belljar-conformance")).has(404)
     (await server.ask("GET", "/execute")).has(405)

@@ -19,7 +19,17 @@ from typing import Any
 
 import aiohttp
 
-from belljar.sandbox.conformance.wire import MIB, Came, Failed, Server, check, expect, in_path, lines, member
+from belljar.sandbox.conformance.wire import (
+    MIB,
+    Came,
+    CheckedServer,
+    CheckFailed,
+    check,
+    expect,
+    in_path,
+    lines,
+    member,
+)
 
 SOON = 10.0
 """Seconds for what must happen at once, on a host that may be busy."""
@@ -27,10 +37,10 @@ _WAIT = "import os, time\nwhile not os.path.exists({name!r}): time.sleep(0.01)\n
 _KINDS = ("stdout", "stderr", "display", "result", "file_changed", "exit")
 
 
-class Lease:
+class CheckedLease:
     """A sandbox for as long as its connection is open."""
 
-    def __init__(self, server: Server, id: str, rest: AsyncIterator[dict[str, Any]]) -> None:
+    def __init__(self, server: CheckedServer, id: str, rest: AsyncIterator[dict[str, Any]]) -> None:
         self._server, self.id, self.rest = server, id, rest
 
     async def ask(self, method: str, path: str = "", body: object = None, **more: Any) -> Came:
@@ -75,7 +85,7 @@ class Lease:
 
 
 @asynccontextmanager
-async def _lease_sandbox(server: Server, **asked: object) -> AsyncIterator[Lease]:
+async def _lease_sandbox(server: CheckedServer, **asked: object) -> AsyncIterator[CheckedLease]:
     """A sandbox of which nothing is left afterwards: whoever has little room has room for the next check."""
     async with _open_lease(server, **asked) as held:
         try:
@@ -85,16 +95,16 @@ async def _lease_sandbox(server: Server, **asked: object) -> AsyncIterator[Lease
 
 
 @asynccontextmanager
-async def _open_lease(server: Server, **asked: object) -> AsyncIterator[Lease]:
+async def _open_lease(server: CheckedServer, **asked: object) -> AsyncIterator[CheckedLease]:
     """A sandbox that only the end of its connection ends."""
     async with server.open("POST", "/v1/sandboxes", asked) as response:
         await _check_streaming(response, "POST /v1/sandboxes")
         rest = lines(response)
         first = await _read_next(rest)
-        yield Lease(server, member(first, "id", str, "the first line of a lease"), rest)
+        yield CheckedLease(server, member(first, "id", str, "the first line of a lease"), rest)
 
 
-async def _release_lease(held: Lease) -> None:
+async def _release_lease(held: CheckedLease) -> None:
     """Whether DELETE does what it should is for its own check."""
     with contextlib.suppress(TimeoutError, aiohttp.ClientError, OSError):
         async with asyncio.timeout(SOON):
@@ -103,7 +113,7 @@ async def _release_lease(held: Lease) -> None:
 
 async def _check_streaming(response: aiohttp.ClientResponse, what: str) -> None:
     if response.status != 200:
-        raise Failed(f"{what}: expected 200, came {response.status} {await response.read()!r}")
+        raise CheckFailed(f"{what}: expected 200, came {response.status} {await response.read()!r}")
     expect(f"{what}: the type", response.content_type, "application/x-ndjson")
 
 
@@ -113,7 +123,7 @@ async def _fail_if_late(expected: str) -> AsyncIterator[None]:
         async with asyncio.timeout(SOON):
             yield
     except TimeoutError:
-        raise Failed(f"expected {expected}, came nothing within {SOON:g} s") from None
+        raise CheckFailed(f"expected {expected}, came nothing within {SOON:g} s") from None
 
 
 async def _read_next(outputs: AsyncIterator[dict[str, Any]]) -> dict[str, Any]:
@@ -122,10 +132,10 @@ async def _read_next(outputs: AsyncIterator[dict[str, Any]]) -> dict[str, Any]:
         async with _fail_if_late("another line"):
             return await anext(outputs)
     except StopAsyncIteration:
-        raise Failed("expected another line, came the end of the answer") from None
+        raise CheckFailed("expected another line, came the end of the answer") from None
 
 
-async def _wait_until_gone(held: Lease) -> None:
+async def _wait_until_gone(held: CheckedLease) -> None:
     """A sandbox whose connection is closed goes by itself; when this is over, nothing is left of it."""
     try:
         deadline = time.monotonic() + SOON
@@ -140,7 +150,7 @@ async def _wait_until_gone(held: Lease) -> None:
 # -- leases ------------------------------------------------------------------------------------------------------------
 
 
-async def lease(server: Server) -> None:
+async def lease(server: CheckedServer) -> None:
     """a sandbox lives as long as the connection that asked for it, and no longer"""
     async with _open_lease(server) as held:
         told = (await held.ask("GET")).has(200).json()
@@ -148,7 +158,7 @@ async def lease(server: Server) -> None:
     await _wait_until_gone(held)
 
 
-async def lease_in_a_cell(server: Server) -> None:
+async def lease_in_a_cell(server: CheckedServer) -> None:
     """a sandbox whose lease is closed in the middle of a cell is gone too, and the cell's answer ends"""
     async with _open_lease(server) as held:
         running = held.cell("print('begun', flush=True)\nwhile True: pass")
@@ -165,7 +175,7 @@ async def lease_in_a_cell(server: Server) -> None:
         await running.__aexit__(None, None, None)
 
 
-async def release(server: Server) -> None:
+async def release(server: CheckedServer) -> None:
     """DELETE ends a sandbox and its lease's answer, and may be asked again"""
     async with _lease_sandbox(server) as held:
         (await held.ask("DELETE")).has(204)
@@ -176,7 +186,7 @@ async def release(server: Server) -> None:
         (await held.ask("GET")).refused(404, code="sandbox_lost")
 
 
-async def load(server: Server) -> None:
+async def load(server: CheckedServer) -> None:
     """a lease counts as load, and its end frees its place"""
 
     async def now() -> int:
@@ -195,7 +205,7 @@ async def load(server: Server) -> None:
         await _release_lease(one)
 
 
-async def limits(server: Server) -> None:
+async def limits(server: CheckedServer) -> None:
     """a sandbox has the limits that were asked for; wrong ones are refused with their name"""
     async with _lease_sandbox(
         server, limits={"timeout": None, "disk": 32 * MIB, "cpus": None}, packages="none"
@@ -209,7 +219,7 @@ async def limits(server: Server) -> None:
         (await server.ask("POST", "/v1/sandboxes", asked)).refused(400, code="invalid_request")
 
 
-async def installed(server: Server) -> None:
+async def installed(server: CheckedServer) -> None:
     """/v1/packages lists what is installed"""
     listed = member((await server.ask("GET", "/v1/packages")).has(200).json(), "packages", list, "/v1/packages")
     for one in listed:
@@ -220,7 +230,7 @@ async def installed(server: Server) -> None:
 # -- cells -------------------------------------------------------------------------------------------------------------
 
 
-async def streaming(server: Server) -> None:
+async def streaming(server: CheckedServer) -> None:
     """a cell's outputs come while it runs"""
     async with _lease_sandbox(server) as held:
         code = f"print('one', flush=True)\n{_WAIT.format(name='go')}print('two')"
@@ -231,7 +241,7 @@ async def streaming(server: Server) -> None:
             expect("the last line", (await _read_next(outputs)).get("type"), "exit")
 
 
-async def outputs(server: Server) -> None:
+async def outputs(server: CheckedServer) -> None:
     """outputs have their types and come in the order in which the code made them; the last is the exit"""
     code = (
         "import sys\nprint('a')\ndisplay('shown')\nprint('b', file=sys.stderr)\n"
@@ -257,7 +267,7 @@ async def outputs(server: Server) -> None:
         expect("status", end["status"], "ok")
 
 
-async def state(server: Server) -> None:
+async def state(server: CheckedServer) -> None:
     """variables live on from cell to cell, also after an exception, which the exit tells"""
     async with _lease_sandbox(server) as held:
         await held.run("x = 41")
@@ -271,7 +281,7 @@ async def state(server: Server) -> None:
         expect("status and code of sys.exit(3)", (end["status"], end["code"]), ("raised", 3))
 
 
-async def turns(server: Server) -> None:
+async def turns(server: CheckedServer) -> None:
     """cells of one sandbox run one at a time, in the order in which they came"""
     async with _lease_sandbox(server) as held:
         async with held.cell(f"print('one', flush=True)\n{_WAIT.format(name='go')}x = 1") as first:
@@ -285,7 +295,7 @@ async def turns(server: Server) -> None:
         expect("whether the second saw the first's variable", came[0].get("text"), "True\n")
 
 
-async def timeouts(server: Server) -> None:
+async def timeouts(server: CheckedServer) -> None:
     """a cell that takes longer than its timeout is stopped"""
     async with _lease_sandbox(server) as held:
         end = (await held.run("import time; time.sleep(60)", timeout=0.5))[-1]
@@ -293,7 +303,7 @@ async def timeouts(server: Server) -> None:
         check(bool(end["text"]), "a text that says so", end)
 
 
-async def interrupt(server: Server) -> None:
+async def interrupt(server: CheckedServer) -> None:
     """interrupt stops the running cell and keeps the variables"""
     async with _lease_sandbox(server) as held:
         async with held.cell("x = 1\nprint('begun', flush=True)\nimport time; time.sleep(60)") as outputs:
@@ -304,7 +314,7 @@ async def interrupt(server: Server) -> None:
         expect("x", await held.text("print(x)"), "1\n")
 
 
-async def leaving(server: Server) -> None:
+async def leaving(server: CheckedServer) -> None:
     """a cell whose caller closes the connection is stopped, and the next one runs"""
     async with _lease_sandbox(server) as held:
         async with held.cell("x = 1\nprint('begun', flush=True)\nimport time; time.sleep(60)") as outputs:
@@ -313,7 +323,7 @@ async def leaving(server: Server) -> None:
             expect("x", await held.text("print(x)"), "1\n")
 
 
-async def restart(server: Server) -> None:
+async def restart(server: CheckedServer) -> None:
     """restart forgets the variables and keeps the files"""
     async with _lease_sandbox(server) as held:
         await held.run("x = 1; open('kept.txt', 'w').write('x')")
@@ -321,7 +331,7 @@ async def restart(server: Server) -> None:
         expect("x, and the file", await held.text("print('x' in globals(), open('kept.txt').read())"), "False x\n")
 
 
-async def install(server: Server) -> None:
+async def install(server: CheckedServer) -> None:
     """packages that cannot be had are refused, and nothing changes"""
     async with _lease_sandbox(server) as held:
         await held.run("x = 1")
@@ -335,7 +345,7 @@ NAMES = ("plain.txt", "données \U0001f600.csv", "with space, 100%?#&+.txt", "ca
 """Unicode, what URLs have a meaning for, bytes that are not UTF-8, and directories."""
 
 
-async def names(server: Server) -> None:
+async def names(server: CheckedServer) -> None:
     """files keep their names in every byte, in and out, also where they are not UTF-8"""
     async with _lease_sandbox(server) as held:
         for name in NAMES:
@@ -355,7 +365,7 @@ async def names(server: Server) -> None:
         expect("the name of a new file", changed, ["new\udcff"])
 
 
-async def large_files(server: Server) -> None:
+async def large_files(server: CheckedServer) -> None:
     """large files are streamed in and out, exact in every byte, with their length told"""
     piece = bytes(range(256)) * 1024
 
@@ -373,7 +383,7 @@ async def large_files(server: Server) -> None:
         (await held.ask("GET", "/files/big.bin?limit=1000")).refused(413, code="too_large")
 
 
-async def archives(server: Server) -> None:
+async def archives(server: CheckedServer) -> None:
     """many files go in at once as a tar archive"""
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as archive:
@@ -392,7 +402,7 @@ async def archives(server: Server) -> None:
         (await held.ask("PUT", "/files", data=b"not a tar " * 200, headers=headers)).refused(400)
 
 
-async def missing_files(server: Server) -> None:
+async def missing_files(server: CheckedServer) -> None:
     """files are deleted; those that are not there, and names that lead out, are refused"""
     async with _lease_sandbox(server) as held:
         await held.put("here.txt", b"x")
@@ -409,7 +419,7 @@ async def missing_files(server: Server) -> None:
 # -- errors ------------------------------------------------------------------------------------------------------------
 
 
-async def bad_requests(server: Server) -> None:
+async def bad_requests(server: CheckedServer) -> None:
     """what cannot be read is refused in one shape, {"error": {"code", "message", "param"}}"""
     json_type = {"Content-Type": "application/json"}
     for data in (b"{", b"[]", b"\xff"):
@@ -419,7 +429,7 @@ async def bad_requests(server: Server) -> None:
             (await held.ask("POST", "/cells", body)).refused(400, code="invalid_request")
 
 
-async def strangers(server: Server) -> None:
+async def strangers(server: CheckedServer) -> None:
     """a sandbox that is not there is 404 for every question"""
     asked: tuple[tuple[str, str, object], ...] = (
         ("GET", "", None), ("GET", "/files", None), ("GET", "/files/x", None), ("POST", "/cells", {"code": "1"}),
@@ -430,7 +440,7 @@ async def strangers(server: Server) -> None:
         (await server.ask(method, f"/v1/sandboxes/nobody{path}", body)).refused(404, code="sandbox_lost")
 
 
-async def paths(server: Server) -> None:
+async def paths(server: CheckedServer) -> None:
     """unknown paths are 404 and other methods 405 with Allow, in the same shape"""
     for path in ("/v1", "/v1/nothing", "/v1/sandboxes/x/nothing"):
         (await server.ask("GET", path)).refused(404)
@@ -440,7 +450,7 @@ async def paths(server: Server) -> None:
         check(allowed in came.headers.get("Allow", ""), f"Allow to name {allowed}", dict(came.headers))
 
 
-async def doors(server: Server) -> None:
+async def doors(server: CheckedServer) -> None:
     """pages in a browser are turned away, and whoever has not the token"""
     (await server.ask("POST", "/v1/sandboxes", {}, headers={"Origin": "https://example.com"})).refused(403)
     if server.token:

@@ -11,9 +11,9 @@ from typing import TypeAlias
 import aiohttp
 
 from belljar.sandbox.conformance import execution, port
-from belljar.sandbox.conformance.wire import Failed, Server, connect
+from belljar.sandbox.conformance.wire import CheckedServer, CheckFailed, connect
 
-Check: TypeAlias = Callable[[Server], Awaitable[None]]
+Check: TypeAlias = Callable[[CheckedServer], Awaitable[None]]
 
 PATIENCE = 60.0
 """Seconds for one check; none needs ten."""
@@ -22,7 +22,7 @@ STARTING = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CheckOutcome:
     """How one check went."""
 
     check: str
@@ -39,7 +39,7 @@ def choose_checks(*, execute_only: bool) -> Sequence[Check]:
     return execution.CHECKS if execute_only else (*execution.CHECKS, *port.CHECKS)
 
 
-async def conform(url: str, checks: Sequence[Check], token: str | None = None) -> AsyncIterator[Outcome]:
+async def conform(url: str, checks: Sequence[Check], token: str | None = None) -> AsyncIterator[CheckOutcome]:
     """Outcomes as they come, once the server has started.
 
     `OSError` or `aiohttp.ClientError` if nobody answers at all, `ValueError` if `url` is not an address.
@@ -50,7 +50,7 @@ async def conform(url: str, checks: Sequence[Check], token: str | None = None) -
             yield await _outcome(one, server)
 
 
-async def _wait_until_started(server: Server) -> None:
+async def _wait_until_started(server: CheckedServer) -> None:
     """One that does not start is told by its first check."""
     deadline = time.monotonic() + STARTING
     while time.monotonic() < deadline:
@@ -59,13 +59,13 @@ async def _wait_until_started(server: Server) -> None:
         await asyncio.sleep(0.1)
 
 
-async def _outcome(one: Check, server: Server) -> Outcome:
+async def _outcome(one: Check, server: CheckedServer) -> CheckOutcome:
     begun = time.monotonic()
     problem = None
     try:
         async with asyncio.timeout(PATIENCE):
             await one(server)
-    except Failed as error:
+    except CheckFailed as error:
         problem = str(error)
     except TimeoutError:
         problem = f"expected an answer, came none within {PATIENCE:g} s"
@@ -74,4 +74,4 @@ async def _outcome(one: Check, server: Server) -> Outcome:
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         problem = f"expected an answer of another shape, came one that cannot be used ({error!r})"
     name = (one.__doc__ or one.__name__).strip()
-    return Outcome(name, problem, time.monotonic() - begun)
+    return CheckOutcome(name, problem, time.monotonic() - begun)

@@ -17,20 +17,20 @@ from yarl import URL
 MIB = 1 << 20
 
 
-class Failed(Exception):
+class CheckFailed(Exception):
     """A server does not keep the contract: what was expected, and what came."""
 
 
 def expect(what: str, came: object, wanted: object) -> None:
     """Fail unless two values are the same."""
     if came != wanted:
-        raise Failed(f"{what}: expected {_format_value(wanted)}, came {_format_value(came)}")
+        raise CheckFailed(f"{what}: expected {_format_value(wanted)}, came {_format_value(came)}")
 
 
 def check(holds: bool, expected: str, came: object) -> None:
     """Fail unless something holds."""
     if not holds:
-        raise Failed(f"expected {expected}, came {_format_value(came)}")
+        raise CheckFailed(f"expected {expected}, came {_format_value(came)}")
 
 
 def member(told: object, name: str, kind: type[Any], where: str) -> Any:
@@ -60,7 +60,7 @@ class Came:
         try:
             return json.loads(self.body)
         except ValueError:
-            raise Failed(f"{self.asked}: expected JSON, came {_format_value(self.body)}") from None
+            raise CheckFailed(f"{self.asked}: expected JSON, came {_format_value(self.body)}") from None
 
     def refused(self, *statuses: int, code: str | None = None) -> None:
         """An error in the shape of `/v1`."""
@@ -72,7 +72,7 @@ class Came:
         check("param" in error, f"{self.asked}'s error to have 'param'", error)
 
 
-class Server:
+class CheckedServer:
     """One server, asked as often as a check wants."""
 
     def __init__(self, session: aiohttp.ClientSession, base: str, token: str | None) -> None:
@@ -119,7 +119,7 @@ class Server:
 
 
 @asynccontextmanager
-async def connect(url: str, token: str | None) -> AsyncIterator[Server]:
+async def connect(url: str, token: str | None) -> AsyncIterator[CheckedServer]:
     """The server at an http(s) address or a unix socket; `ValueError` if it is neither."""
     if url.startswith("unix://"):
         path = url.removeprefix("unix://")
@@ -133,7 +133,7 @@ async def connect(url: str, token: str | None) -> AsyncIterator[Server]:
         raise ValueError(f"{url!r} is not an address; write http://HOST:PORT, https://HOST or unix:///PATH")
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=10)
     async with aiohttp.ClientSession(connector=connector, timeout=timeout) as session:
-        yield Server(session, base, token)
+        yield CheckedServer(session, base, token)
 
 
 async def lines(response: aiohttp.ClientResponse) -> AsyncIterator[dict[str, Any]]:
@@ -147,7 +147,7 @@ async def lines(response: aiohttp.ClientResponse) -> AsyncIterator[dict[str, Any
             except ValueError:
                 told = None
             if not isinstance(told, dict):
-                raise Failed(f"expected lines of JSON objects, came {_format_value(line)}")
+                raise CheckFailed(f"expected lines of JSON objects, came {_format_value(line)}")
             if told:
                 yield told
     check(not rest, "the last line to end with a newline", rest)

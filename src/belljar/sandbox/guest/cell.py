@@ -32,7 +32,7 @@ _LONGER = re.compile("[\n;=%!?]|^\\s|" + "|".join(_WANTS_LOOP))
 """In everything that is not plainly a single expression: such a one needs no syntax tree to be made of it."""
 
 
-class Cell(NamedTuple):
+class CompiledCell(NamedTuple):
     """What to run, in two parts, and how."""
 
     body: CodeType | None
@@ -57,11 +57,11 @@ class Compiler:
     def __init__(self) -> None:
         self._flags = _AWAIT
 
-    def compile(self, source: str, name: str) -> Cell:
+    def compile(self, source: str, name: str) -> CompiledCell:
         if not _LONGER.search(source):
             try:
                 value = _compile(source, name, "eval", self._flags, dont_inherit=True)
-                return Cell(None, value, _is_async(value))
+                return CompiledCell(None, value, _is_async(value))
             except (SyntaxError, ValueError):
                 pass  # a statement, or a mistake, which the long way tells of
         tree, source = self._parse(source, name)
@@ -74,7 +74,7 @@ class Compiler:
         if value is not None:
             result = _compile(value, name, "eval", flags, dont_inherit=True)
         self._flags = flags
-        return Cell(code, result, _is_async(code) or _is_async(result) or _wants_loop(source, tree))
+        return CompiledCell(code, result, _is_async(code) or _is_async(result) or _wants_loop(source, tree))
 
     def _parse(self, source: str, name: str) -> tuple[ast.Module, str]:
         if source.lstrip().startswith("%%"):

@@ -10,7 +10,7 @@ from inspect import CO_COROUTINE
 from types import CodeType, ModuleType
 
 from . import private_builtins
-from .cell import Cell
+from .cell import CompiledCell
 from .interrupts import Interrupts
 
 private_builtins.protect(globals())
@@ -32,7 +32,7 @@ class Runner:
         self._interrupted = False
         self._readable = False
 
-    def run(self, cell: Cell) -> object:
+    def run(self, cell: CompiledCell) -> object:
         """Run a cell; give the value of its last expression."""
         _modules["__main__"] = self._module
         # exec() would otherwise lend the cell the guest's private builtins.
@@ -75,7 +75,7 @@ class Runner:
             self._loop = asyncio.new_event_loop()
         return self._loop
 
-    def _run_inside(self, cell: Cell) -> object:
+    def _run_inside(self, cell: CompiledCell) -> object:
         loop = self._open_loop()
         asyncio.set_event_loop(loop)
         task = loop.create_task(self._both(cell))
@@ -104,7 +104,7 @@ class Runner:
         task.cancel()
         loop.call_soon_threadsafe(_nothing)  # wakes the loop up
 
-    async def _both(self, cell: Cell) -> object:
+    async def _both(self, cell: CompiledCell) -> object:
         await self._part(cell.body)
         return await self._part(cell.value)
 

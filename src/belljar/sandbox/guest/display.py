@@ -34,7 +34,7 @@ _PLAIN = frozenset({bool, bytes, complex, dict, float, int, list, set, str, tupl
 _dumps = json.dumps
 
 
-class Screen:
+class DisplaySender:
     """Sends what a cell shows to the host."""
 
     def __init__(self, channel: Channel, streams: Streams) -> None:

@@ -106,7 +106,7 @@ def decode_bundle(payload: bytes) -> dict[str, str | bytes]:
     return bundle
 
 
-class Decoder:
+class FrameDecoder:
     """Bytes in any split, frames out."""
 
     def __init__(self, max_payload: int = MAX_PAYLOAD) -> None:

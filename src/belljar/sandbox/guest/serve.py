@@ -21,7 +21,7 @@ from .blas import Blas
 from .cell import Compiler, filename, remember
 from .cell_runner import Runner
 from .channel import Channel
-from .display import Screen
+from .display import DisplaySender
 from .hints import Hints
 from .imports import StandIns, Watcher
 from .interrupts import Interrupts
@@ -79,7 +79,7 @@ class Guest:
         self._streams = Streams()
         self._channel = Channel(self._interrupts)
         self._hints = Hints()
-        self._screen = Screen(self._channel, self._streams)
+        self._screen = DisplaySender(self._channel, self._streams)
         self._magics = Magics(self._hints, self._streams.flush)
         self._runner = Runner(self._interrupts)
         self._compiler = Compiler()

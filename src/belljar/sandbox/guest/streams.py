@@ -86,7 +86,7 @@ class Output(TextIOWrapper):
             self._gatherer.watch(self)
 
 
-class Input(TextIOWrapper):
+class EmptyInput(TextIOWrapper):
     """Standard input, which is always at its end."""
 
     def __init__(self) -> None:
@@ -226,7 +226,7 @@ class Streams:
             self._assign()
 
     def _build(self) -> None:
-        self.stdin = Input()
+        self.stdin = EmptyInput()
         self.stdout = Output(1, "<stdout>", self._gatherer)
         self.stderr = Output(2, "<stderr>", self._gatherer)
         self._assign()

@@ -30,7 +30,7 @@ class Link:
         self.greeted = False
         self.eof = False
         self.ended: int | None = None
-        self._decoder = frames.Decoder()
+        self._decoder = frames.FrameDecoder()
 
     @property
     def theirs(self) -> list[int]:

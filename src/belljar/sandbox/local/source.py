@@ -31,7 +31,7 @@ _log = logging.getLogger("belljar.sandbox")
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class JailOptions:
     """How a source behaves."""
 
     cache: Path
@@ -55,7 +55,7 @@ class Options:
 class LocalSource:
     """Gives sandboxes of one jail, which it starts when first asked. Usable from threads and from asyncio alike."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: JailOptions) -> None:
         self._options = options
         self._lock = threading.Lock()
         self._starting = threading.Lock()

@@ -19,7 +19,7 @@ _REFILL = 0.02
 """Seconds before a claimed sandbox is made up for: whoever claimed it has a cell to run first."""
 
 
-class Made(Protocol):
+class WarmSandbox(Protocol):
     """What the pool knows of a sandbox."""
 
     spec: Spec
@@ -28,7 +28,7 @@ class Made(Protocol):
     def alive(self) -> bool: ...
 
 
-B = TypeVar("B", bound=Made)
+B = TypeVar("B", bound=WarmSandbox)
 
 
 @dataclass(slots=True)

@@ -33,7 +33,7 @@ class NotReached(Exception):
     """Nobody listens there: nothing has been asked."""
 
 
-class ConnectionFailed(Exception):
+class ServerConnectionFailed(Exception):
     """The connection ended before the answer did; what was asked may have been done."""
 
 
@@ -82,7 +82,7 @@ class SandboxServerClient:
         try:
             async with self._request("GET", "/health", None, {}, timeout) as answer:
                 body = await _head(answer)
-        except (NotReached, ConnectionFailed) as error:
+        except (NotReached, ServerConnectionFailed) as error:
             raise self.refusal(error) from None
         told: Told = {}
         with contextlib.suppress(Lost):
@@ -104,10 +104,10 @@ class SandboxServerClient:
         if session is not None:
             await session.close()
 
-    def refusal(self, error: NotReached | ConnectionFailed) -> Refused:
+    def refusal(self, error: NotReached | ServerConnectionFailed) -> Refused:
         return Refused(f"the sandbox server at {self.url} does not answer: {error}; {_START}")
 
-    def loss(self, error: NotReached | ConnectionFailed) -> Lost:
+    def loss(self, error: NotReached | ServerConnectionFailed) -> Lost:
         return Lost(f"the sandbox is gone: the sandbox server at {self.url} does not answer any more: {error}")
 
     # -- one request --------------------------------------------------------------------------------------------------
@@ -178,7 +178,7 @@ class SandboxServerClient:
                 f"{'ours' if self._token else 'requests without one'}; set BELLJAR_SANDBOX_TOKEN to its token"
             )
         if error is None and answer.status >= 500:
-            raise ConnectionFailed(_status(answer))
+            raise ServerConnectionFailed(_status(answer))
         raise error or self._stranger(answer)
 
     def _stranger(self, answer: aiohttp.ClientResponse) -> BelljarError:
@@ -197,7 +197,7 @@ def _raise(error: Exception, *, closed: bool) -> NoReturn:
     if isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError):
         why = getattr(error, "os_error", None)
         raise NotReached((why and why.strerror) or f"no connection within {_CONNECT:g} s") from None
-    raise ConnectionFailed(str(error) or type(error).__name__) from None
+    raise ServerConnectionFailed(str(error) or type(error).__name__) from None
 
 
 def _status(answer: aiohttp.ClientResponse) -> str:
@@ -241,9 +241,9 @@ async def lines(answer: aiohttp.ClientResponse) -> AsyncGenerator[Told, None]:
             async with asyncio.timeout(_SILENCE):
                 data = await answer.content.readany()
         except TimeoutError:
-            raise ConnectionFailed(f"nothing was heard for {_SILENCE:g} s") from None
+            raise ServerConnectionFailed(f"nothing was heard for {_SILENCE:g} s") from None
         except (aiohttp.ClientError, OSError) as error:
-            raise ConnectionFailed(str(error) or type(error).__name__) from None
+            raise ServerConnectionFailed(str(error) or type(error).__name__) from None
         if not data:
             return
         *ended, rest = data.split(b"\n")

@@ -10,7 +10,7 @@ import aiohttp
 
 from belljar.errors import BelljarError, Lost
 from belljar.sandbox.codec import Told
-from belljar.sandbox.remote.http_client import ConnectionFailed, NotReached, SandboxServerClient, read
+from belljar.sandbox.remote.http_client import NotReached, SandboxServerClient, ServerConnectionFailed, read
 
 _END = 10.0
 """Seconds that a server has to end a sandbox before its lease is dropped, which ends it too."""
@@ -38,7 +38,7 @@ class Lease:
             async for told in lines:
                 if "ended" in told:
                     why = str(told["ended"])
-        except (ConnectionFailed, Lost) as error:
+        except (ServerConnectionFailed, Lost) as error:
             why = f"the sandbox server at {self.url} does not answer any more: {error}"
         self.ended = self.ended or why
         for wait in self._waits:
@@ -69,7 +69,7 @@ class Lease:
                 async with self._while_held():
                     answer = await stack.enter_async_context(asked)
                 yield answer
-        except (NotReached, ConnectionFailed) as error:
+        except (NotReached, ServerConnectionFailed) as error:
             raise self._door.loss(error) from None
 
     @asynccontextmanager
@@ -106,5 +106,5 @@ async def settle(act: Coroutine[object, object, object], seconds: float) -> None
     failed = task.exception()
     if cancelled is not None:
         raise cancelled
-    if failed is not None and not isinstance(failed, BelljarError | NotReached | ConnectionFailed | TimeoutError):
+    if failed is not None and not isinstance(failed, BelljarError | NotReached | ServerConnectionFailed | TimeoutError):
         raise failed

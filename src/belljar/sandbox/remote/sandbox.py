@@ -11,7 +11,7 @@ from belljar.errors import BelljarError
 from belljar.sandbox import codec, explain
 from belljar.sandbox.base import Cell, Limits
 from belljar.sandbox.outputs import Exit, Output
-from belljar.sandbox.remote.http_client import ConnectionFailed, lines
+from belljar.sandbox.remote.http_client import ServerConnectionFailed, lines
 from belljar.sandbox.remote.lease import Lease, settle
 from belljar.sandbox.remote.workspace import RemoteWorkspace
 from belljar.sandbox.validation import make_requirements
@@ -57,7 +57,7 @@ class RemoteSandbox:
                                 finished = isinstance(output, Exit)
                                 yield output
                             why = "it ended in the middle of the cell"
-                        except ConnectionFailed as error:
+                        except ServerConnectionFailed as error:
                             why = f"it does not answer any more: {error}"
                     if not finished:
                         finished = True

@@ -16,7 +16,7 @@ from belljar.sandbox.base import Spec
 from belljar.sandbox.codec import Told
 from belljar.sandbox.packages import Installed
 from belljar.sandbox.remote.blocking import LoopThread, RemoteBox
-from belljar.sandbox.remote.http_client import ConnectionFailed, NotReached, SandboxServerClient, lines
+from belljar.sandbox.remote.http_client import NotReached, SandboxServerClient, ServerConnectionFailed, lines
 from belljar.sandbox.remote.lease import Lease
 from belljar.sandbox.remote.sandbox import RemoteSandbox
 
@@ -61,7 +61,7 @@ class RemoteSource:
             raise Refused(f"the sandbox server at {self.url} is not ready: {why}")
         try:
             listed = await self._door.tell("GET", "/v1/packages")
-        except (NotReached, ConnectionFailed) as error:
+        except (NotReached, ServerConnectionFailed) as error:
             raise self._door.refusal(error) from None
         match listed:
             case {"packages": list(packages)}:
@@ -113,7 +113,7 @@ class RemoteSource:
                     heard = lines(answer)
                     stack.push_async_callback(heard.aclose)
                     first: Told = await anext(heard, {})
-            except (NotReached, ConnectionFailed) as error:
+            except (NotReached, ServerConnectionFailed) as error:
                 raise self._door.refusal(error) from None
             id = first.get("id")
             if not isinstance(id, str):

@@ -64,7 +64,7 @@ def chunks(content: Content) -> Iterator[bytes]:
 # -- many files -------------------------------------------------------------------------------------------------------
 
 
-class Archive:
+class TarBody:
     """Files as a tar. `failed` is what was wrong with the first that could not be read: those before it are sent."""
 
     def __init__(self, files: Iterable[tuple[str, Content]]) -> None:

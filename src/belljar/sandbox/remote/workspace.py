@@ -11,7 +11,7 @@ from belljar.sandbox.base import MIB, Content, FileInfo
 from belljar.sandbox.codec import Told
 from belljar.sandbox.remote.http_client import file_path
 from belljar.sandbox.remote.lease import Lease
-from belljar.sandbox.remote.upload_body import SMALL, Archive, Pieces, chunks
+from belljar.sandbox.remote.upload_body import SMALL, Pieces, TarBody, chunks
 
 
 class RemoteWorkspace:
@@ -32,7 +32,7 @@ class RemoteWorkspace:
         return codec.read_file(await self._put(f"/files/{file_path(name)}", data, headers))
 
     async def write_many(self, files: Iterable[tuple[str, Content]]) -> builtins.list[FileInfo]:
-        archive = Archive(files)
+        archive = TarBody(files)
         told = await self._put("/files", Pieces(archive.pieces()), {"Content-Type": "application/x-tar"})
         if archive.failed is not None:
             raise archive.failed
