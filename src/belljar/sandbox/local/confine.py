@@ -63,11 +63,13 @@ def _lower(kind: int, value: int) -> None:
 def enter_user(uid: int, processes: int) -> None:
     """Become `uid` of the surrounding namespace, seen as 1000 in a user namespace of its own."""
     if os.getuid() != uid:
+        # Groups, then gid, then uid: after the last of them we may change none.
         os.setgroups([])
         os.setresgid(uid, uid, uid)
         os.setresuid(uid, uid, uid)
     linux.set_dumpable(True)  # a change of user clears it, and the maps below are then root's
     enter_user_namespace(INSIDE)
+    # After it: since Linux 5.14 processes are counted for each user namespace, so no other sandbox counts against us.
     _lower(resource.RLIMIT_NPROC, processes)
 
 
@@ -75,6 +77,7 @@ def enter_user_namespace(inside: int) -> None:
     """A user namespace of our own, in which we are `inside`, user and group alike, and nobody else exists."""
     uid, gid = os.getuid(), os.getgid()
     linux.unshare(linux.CLONE_NEWUSER)
+    # "setgroups" first: without privilege outside, the kernel takes a gid_map only where setgroups is denied for good.
     for name, text in (("setgroups", "deny"), ("uid_map", f"{inside} {uid} 1"), ("gid_map", f"{inside} {gid} 1")):
         with open(f"/proc/self/{name}", "w") as file:
             file.write(text)
@@ -83,7 +86,7 @@ def enter_user_namespace(inside: int) -> None:
 def lock(program: bytes, *, files: bool) -> None:
     """The point of no return: no capabilities, no new privileges, Landlock on files if asked, the call filter."""
     linux.drop_capabilities()
-    linux.no_new_privileges()
+    linux.no_new_privileges()  # without privilege, the kernel takes neither Landlock's rules nor a filter before this
     if files:
         landlock.restrict()
     linux.install_filter(program)

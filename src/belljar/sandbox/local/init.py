@@ -43,6 +43,7 @@ def main(orders: int, program: bytes) -> None:
         if problem is not None:
             raise problem
         _mounts(request)
+        # The host gets the workspace as a descriptor, since no path of its own leads into this mount namespace.
         data = os.open("/mnt/data", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         confine.set_limits(request["limits"])
         confine.enter_user(request["uid"], request["limits"]["processes"])
@@ -50,7 +51,7 @@ def main(orders: int, program: bytes) -> None:
         confine.lock(program, files=False)
         messages.send(sock, {"made": True}, [data])
         os.close(data)
-        os.write(4, b"!")
+        os.write(4, b"!")  # only now may the interpreter join: all mounts stand, and this process is locked
         os.close(4)
     _serve(sock, request["limits"]["address_space"])
     os._exit(0)
@@ -72,6 +73,7 @@ def _namespaces() -> OSError | None:
 def _mounts(request: messages.Create) -> None:
     uid, disk, scratch = request["uid"], request["disk"], request["scratch"]
     _bound_ipc(scratch)
+    # After the settings above, which are written there. A bind mount takes its flags only when it is mounted again.
     linux.mount("/proc/sys", "/proc/sys", None, linux.MS_BIND)
     read_only = linux.MS_REMOUNT | linux.MS_BIND | linux.MS_RDONLY | _NO_SETUID | linux.MS_NOEXEC
     linux.mount("none", "/proc/sys", None, read_only)

@@ -55,6 +55,7 @@ def main(
         linux.set_name("python")
         for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             _signal.signal(name, _signal.SIG_DFL)
+        # Its namespaces are half made until it says so; an end of the pipe without a word means that it is gone.
         if not request["again"] and os.read(5, 1) != b"!":
             raise RuntimeError("the sandbox's init ended early")
         _join(request)
@@ -72,8 +73,9 @@ def main(
 
 
 def _join(request: dict[str, Any]) -> None:
+    # Joining these needs rights over them, which belong to the namespace outside: the user namespace comes last.
     linux.setns(4, _SHARED)
-    linux.unshare(linux.CLONE_NEWCGROUP)
+    linux.unshare(linux.CLONE_NEWCGROUP)  # after the move into our group above, which becomes the root that we see
     confine.set_limits(request["limits"])
     linux.setns(4, linux.CLONE_NEWUSER)
     os.setresgid(confine.INSIDE, confine.INSIDE, confine.INSIDE)

@@ -107,6 +107,8 @@ def _try_spare(own: int, program: bytes) -> Spare | None:
     ours, theirs = messages.pair()
     with theirs:
         try:
+            # A process never changes its own pid namespace, only that of its next children: the first one forked is
+            # process 1 of the new one, and the way back is for the children after it.
             linux.unshare(linux.CLONE_NEWPID)
             pid = os.fork()
             if pid == 0:

@@ -31,13 +31,14 @@ def restrict() -> int:
     if abi == 0:
         return 0
     rights, scopes = list_rights(abi)
+    # A kernel refuses rights and scopes that it does not know, so it gets those of its version and no more.
     ruleset = linux.landlock_create(struct.pack("QQQ", rights, 0, scopes)[: 24 if abi >= 6 else 16 if abi >= 4 else 8])
     device = READ_FILE | (WRITE_FILE | TRUNCATE) & rights
     rules = [("/", EXECUTE | READ_FILE | READ_DIR)]
     rules += [(path, rights & ~(MAKE_CHAR | MAKE_BLOCK | IOCTL_DEV)) for path in WRITABLE]
     rules += [(f"/dev/{name}", device) for name in DEVICES]
     for path, access in rules:
-        fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        fd = os.open(path, os.O_PATH | os.O_CLOEXEC)  # a rule is about what this opens now, not about the path later
         linux.landlock_allow(ruleset, fd, access)
         os.close(fd)
     linux.landlock_restrict(ruleset)

@@ -44,7 +44,7 @@ def _enter(request: dict[str, object], sock: socket.socket, host: int) -> int:
     pid = os.fork()
     if pid == 0:
         with messages.report_failure(lambda: sock, "building the jail's root"):
-            linux.die_with_parent(signal.SIGKILL)
+            linux.die_with_parent(signal.SIGKILL)  # the launcher may be killed too; the jail must not outlive it
             null = os.open("/dev/null", os.O_RDWR)
             messages.keep_only([null, 1, 2, sock.detach(), host])
             sock = socket.socket(fileno=3)
@@ -67,6 +67,7 @@ def _watch(host: int, jail: int, cgroups: list[str]) -> None:
     ended = {fd for fd, _ in watch.poll()}
     if jail not in ended:
         signal.pidfd_send_signal(jail, signal.SIGKILL)
+    # The kernel lets process 1 end only after all others of its pid namespace: nothing runs in the groups after this.
     os.waitid(os.P_PIDFD, jail, os.WEXITED)
     if host in ended:
         for path in cgroups:

@@ -111,6 +111,7 @@ def plan(home: PythonHome, *, code: str, layers: str | None = None, fonts: tuple
 
 def build(plan: Plan) -> None:
     """Make the planned root and enter it. Run in a fresh mount namespace, with the right to mount."""
+    # Slave, so that no mount of ours is seen on the host; the clones below are taken before anything covers them.
     linux.mount("none", "/", None, linux.MS_REC | linux.MS_SLAVE)
     read_only = linux.MOUNT_ATTR_RDONLY | linux.MOUNT_ATTR_NOSUID | linux.MOUNT_ATTR_NODEV
     trees = [(*_detach_tree(source, read_only), target) for source, target in plan["binds"]]
@@ -139,6 +140,7 @@ def build(plan: Plan) -> None:
     # While the old one is still in sight: a user namespace may only mount what it can already see.
     linux.mount("proc", new + "/proc", "proc", linux.MS_NOSUID | linux.MS_NODEV | linux.MS_NOEXEC)
     os.chdir(new)
+    # Onto itself: the old root then lies on top of the new one, and needs no directory to be put in.
     linux.pivot_root(".", ".")
     linux.umount(".")
     os.chdir("/")

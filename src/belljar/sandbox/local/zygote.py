@@ -116,7 +116,7 @@ def _spawn(
     status = socket.socket(fileno=status_fd)
     handle = None
     try:
-        linux.setns(init, linux.CLONE_NEWPID)
+        linux.setns(init, linux.CLONE_NEWPID)  # for the children only; this process stays where it is
         pid = os.fork()
         if pid == 0:
             interpreter.main(request, init, ready, status, rest, mould)
@@ -126,6 +126,7 @@ def _spawn(
     except OSError as error:
         messages.tell(status, {"error": f"starting the interpreter: {error}"})
     finally:
+        # Whatever happened: the next child must not be forked into this sandbox.
         linux.setns(own, linux.CLONE_NEWPID)
         messages.close_all([init, ready, *rest])
     if handle is None:
