@@ -78,8 +78,8 @@ def test_the_state_may_be_elsewhere(belljar: Command, state: Path) -> None:
     ("args", "message"),
     [
         (["revoke", "key_none"], "id: there is no key 'key_none'; belljar keys list shows those there are"),
-        (["add", " "], "name: ' ' is not a name of up to 64 letters; say whose key it is"),
-        (["add", "x" * 65], "is not a name of up to 64 letters"),
+        (["add", " "], "name: ' ' is not a name of 1 to 64 characters; for example laptop"),
+        (["add", "x" * 65], "is not a name of 1 to 64 characters"),
         (["add", "a\x1b[2J"], r"name: 'a\x1b[2J' is not a name"),
         ([], "the following arguments are required: ACTION"),
         (["add"], "the following arguments are required: NAME"),

@@ -43,7 +43,7 @@ def test_the_blocking_face(local: LocalSource, home: Path) -> None:
         wheel(home / "wheels", "facing", "x = 5\n")
         box.install(["facing"])
         assert box.run("import facing; facing.x").text == "5"
-        with pytest.raises(InvalidRequest, match=r"^requirements: 'facing' is one text"):
+        with pytest.raises(InvalidRequest, match=r"^requirements: 'facing' is not a list"):
             box.install("facing")
     with pytest.raises(Lost):
         box.run("1")

@@ -95,7 +95,7 @@ async def test_what_cannot_be_had_changes_nothing(box: Box, requirement: str) ->
 
 
 async def test_a_text_is_not_a_list(box: Box) -> None:
-    with pytest.raises(InvalidRequest, match=r"^requirements: 'numpy' is one text; give a list"):
+    with pytest.raises(InvalidRequest, match=r"^requirements: 'numpy' is not a list"):
         await box.sandbox.install("numpy")
 
 

@@ -24,7 +24,7 @@ def test_a_tier_is_its_bytes_and_half_of_them_for_files(tier: str) -> None:
     ("asked", "param", "words"),
     [
         ({"memory": "12q"}, "memory", "'12q'"),
-        ({"memory": "1m"}, "memory", "64m is the least"),
+        ({"memory": "1m"}, "memory", "'1m' is below the minimum of 64m; for example 512m"),
         ({"memory": -1}, "memory", "-1"),
         ({"disk": ""}, "disk", "''"),
         ({"output": "lots"}, "output", "'lots'"),
@@ -33,11 +33,11 @@ def test_a_tier_is_its_bytes_and_half_of_them_for_files(tier: str) -> None:
         ({"timeout": float("nan")}, "timeout", "nan"),
         ({"cpus": -2}, "cpus", "-2"),
         ({"cpu_time": True}, "cpu_time", "True"),
-        ({"processes": 1}, "processes", "from 4 up"),
+        ({"processes": 1}, "processes", "not a number of 4 or more"),
         ({"packages": "pandas"}, "packages", "'pandas' is not an environment; use one of auto, data, none"),
         ({"packages": None}, "packages", "None"),
         ({"packages": ["data"]}, "packages", "['data']"),
-        ({"requirements": "humanize"}, "requirements", "list of names"),
+        ({"requirements": "humanize"}, "requirements", "is not a list; write ['humanize']"),
     ],
 )
 def test_a_bad_value_names_its_field_and_the_remedy(asked: dict[str, Any], param: str, words: str) -> None:

@@ -54,7 +54,7 @@ def _add(args: argparse.Namespace) -> int:
 
     name = args.name.strip()
     if not name or not name.isprintable() or len(name) > 64:
-        raise InvalidRequest(f"name: {args.name!r} is not a name of up to 64 letters; say whose key it is")
+        raise InvalidRequest(f"name: {args.name!r} is not a name of 1 to 64 characters; for example laptop")
     plain, record = new_key(name)
     _with_records(args, lambda records: records.put_key(record))
     if args.json:

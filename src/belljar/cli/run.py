@@ -267,7 +267,7 @@ def _open(one: FileArgument) -> BinaryIO:
     try:
         return open(one.path, "rb")
     except FileNotFoundError:
-        raise NotFound(f"{one.path!r}: there is no such file") from None
+        raise NotFound(f"{one.path!r}: there is no such file; check the path") from None
     except IsADirectoryError:
         raise InvalidRequest(f"{one.path!r} is a directory; name the files in it, or pack it first") from None
     except (OSError, ValueError) as error:

@@ -49,7 +49,7 @@ class Section(Specialised, Generic[ParamsT]):
                 f"section {key!r}: a key is 1 to 64 of a-z, 0-9, ., _ and -, a letter or digit first"
             )
         if not title.strip():
-            raise PromptValidationError(f"section {key!r}: its title is empty")
+            raise PromptValidationError(f"section {key!r}: its title is empty; give it one, such as 'Task'")
         self.title = title.strip()
         self.key = key
         self.default_params = default_params

@@ -29,7 +29,7 @@ class Budget:
             raise ValueError(f"Budget: limits nothing; set deadline or one of {', '.join(limits)}")
         for name, limit in limits.items():
             if limit is not None and limit <= 0:
-                raise ValueError(f"Budget.{name}: {limit} is not positive")
+                raise ValueError(f"Budget.{name}: {limit} is not above 0; for example 100000, or leave it out")
 
 
 class BudgetTracker:

@@ -23,7 +23,9 @@ class Deadline:
         if self.expires_at.utcoffset() is None:
             raise ValueError(f"Deadline.expires_at: {self.expires_at} has no time zone; use datetime.now(UTC) + …")
         if self.remaining() < _LEAST:
-            raise ValueError(f"Deadline.expires_at: {self.expires_at} is not at least a second ahead")
+            raise ValueError(
+                f"Deadline.expires_at: {self.expires_at} is not at least a second ahead; use datetime.now(UTC) + …"
+            )
 
     def remaining(self, now: datetime | None = None) -> timedelta:
         """Negative once it has passed."""

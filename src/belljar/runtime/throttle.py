@@ -22,9 +22,11 @@ class ThrottlePolicy:
 
     def __post_init__(self) -> None:
         if self.max_attempts < 1:
-            raise ValueError(f"ThrottlePolicy.max_attempts: {self.max_attempts} is none; use 1 to never try again")
+            raise ValueError(
+                f"ThrottlePolicy.max_attempts: {self.max_attempts} is below 1; for example 5, or 1 to never try again"
+            )
         if not timedelta(0) <= self.base_delay <= self.max_delay <= self.max_total_delay:
-            raise ValueError("ThrottlePolicy: base_delay, max_delay and max_total_delay are not in that order")
+            raise ValueError("ThrottlePolicy: delays must grow: base_delay <= max_delay <= max_total_delay")
 
     def delay(
         self, attempts: int, waited: timedelta, after: timedelta | None, uniform: Callable[[float, float], float]

@@ -43,12 +43,15 @@ def make_spec(
     """What a source is asked for."""
     memory_bytes = parse_size(memory, name="memory")
     if memory_bytes < LEAST_MEMORY:
-        tiers = ", ".join(TIERS)
-        raise InvalidRequest(f"memory: {memory!r} is too little; 64m is the least, {tiers} the tiers", param="memory")
+        raise InvalidRequest(
+            f"memory: {memory!r} is below the minimum of 64m; for example 512m, {', '.join(TIERS)}", param="memory"
+        )
     for name, value in (("timeout", timeout), ("cpus", cpus), ("cpu_time", cpu_time)):
         _check_positive(value, name=name)
     if not _is_number(processes) or processes < 4:
-        raise InvalidRequest(f"processes: {processes!r} is not a number from 4 up", param="processes")
+        raise InvalidRequest(
+            f"processes: {processes!r} is not a number of 4 or more; for example 64", param="processes"
+        )
     limits = Limits(
         memory=memory_bytes,
         cpus=cpus,
@@ -73,7 +76,9 @@ def make_packages(packages: object) -> str:
 def make_requirements(requirements: Sequence[str]) -> tuple[str, ...]:
     """What is to be installed; what is wrong with one of them is found by whoever fetches it."""
     if isinstance(requirements, str):
-        raise InvalidRequest(f"requirements: {requirements!r} is one text; give a list of names", param="requirements")
+        raise InvalidRequest(
+            f"requirements: {requirements!r} is not a list; write [{requirements!r}]", param="requirements"
+        )
     return tuple(requirements)
 
 
@@ -82,7 +87,9 @@ def make_cell(code: str, timeout: float | None) -> Cell:
     if not isinstance(code, str):
         raise InvalidRequest(f"code: {type(code).__name__} is not text; give Python source as str", param="code")
     if len(code) > LARGEST_CODE:
-        raise TooLarge(f"code: {len(code)} characters; {LARGEST_CODE} are the most. Put data in a file instead")
+        raise TooLarge(
+            f"code: {len(code)} characters are more than the {LARGEST_CODE} allowed; put data in a file instead"
+        )
     _check_positive(timeout, name="timeout")
     return Cell(code, timeout)
 
@@ -97,7 +104,9 @@ def parse_size(value: int | str, *, name: str) -> int:
 
 def _check_positive(value: float | None, *, name: str) -> None:
     if value is not None and not (_is_number(value) and 0 < value < 1e9):
-        raise InvalidRequest(f"{name}: {value!r} is not a positive number; leave it out for the default", param=name)
+        raise InvalidRequest(
+            f"{name}: {value!r} is not a number above 0; for example 30, or leave it out for the default", param=name
+        )
 
 
 def _is_number(value: object) -> bool:

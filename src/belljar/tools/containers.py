@@ -30,7 +30,7 @@ class AutoContainerConfig:
         for name, kind in (("file_ids", str), ("host_mounts", HostMount)):
             given = getattr(self, name)
             if isinstance(given, str) or not all(isinstance(one, kind) and one for one in given):
-                raise InvalidContainer(f"container.{name}: {given!r} is no list of {kind.__name__}")
+                raise InvalidContainer(f"container.{name}: {given!r} is not a list of {kind.__name__}")
             object.__setattr__(self, name, tuple(given))
 
     def wire(self) -> dict[str, Any]:
@@ -47,7 +47,7 @@ class ExistingContainerRef:
 
     def __post_init__(self) -> None:
         if not str(self.id or "").strip():
-            raise InvalidContainer(f"container.id: {self.id!r} names no container")
+            raise InvalidContainer(f"container.id: {self.id!r} is not a container's id; for example cntr_…")
         if self.memory_limit is not None:
             _check_tier(self.memory_limit)
 
@@ -63,7 +63,7 @@ def container_of(given: Container | Mapping[str, Any] | None) -> Container:
     if isinstance(given, AutoContainerConfig | ExistingContainerRef):
         return given
     if not isinstance(given, Mapping) or not ("type" in given or "id" in given):
-        raise InvalidContainer(f"container: {given!r} is none; use {{'type': 'auto'}} or {{'id': 'cntr_…'}}")
+        raise InvalidContainer(f"container: {given!r} is not a container; use {{'type': 'auto'}} or {{'id': 'cntr_…'}}")
     if "type" in given and "id" in given:
         raise InvalidContainer("container: has both a type and an id; name one of them")
     known = ("type", "memory_limit", "file_ids", "host_mounts") if "type" in given else ("id", "memory_limit")
@@ -107,4 +107,4 @@ class _Mount:
 
 def _check_tier(memory_limit: object) -> None:
     if memory_limit not in TIERS:
-        raise InvalidContainer(f"container.memory_limit: {memory_limit!r} is no tier; use {', '.join(TIERS)}")
+        raise InvalidContainer(f"container.memory_limit: {memory_limit!r} is not a tier; use one of {', '.join(TIERS)}")

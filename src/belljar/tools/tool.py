@@ -144,7 +144,7 @@ class Tool(Specialised, Generic[ParamsT, ResultT]):
     def _given_examples(self, given: object) -> tuple[ToolExample[Any, Any], ...]:
         examples = tuple(given) if isinstance(given, Iterable) else (None,)
         if not all(isinstance(one, ToolExample) for one in examples):
-            raise self._fault(f"examples: {given!r} is no list of ToolExample(description, input, output)")
+            raise self._fault(f"examples: {given!r} is not a list of ToolExample(description, input, output)")
         return examples
 
     def _check_example(self, example: ToolExample[ParamsT, ResultT]) -> None:

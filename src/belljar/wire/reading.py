@@ -90,7 +90,9 @@ def read_json(body: bytes) -> dict[str, Json]:
     try:
         data = codec.decode(body)
     except codec.TooDeep:
-        raise InvalidRequest(f"The request body is nested too deep: at most {codec.DEEPEST} levels are read.") from None
+        raise InvalidRequest(
+            f"The request body is nested too deep: at most {codec.DEEPEST} levels are allowed. Send a flatter object."
+        ) from None
     except msgspec.DecodeError as error:
         why = _LONE if codec.has_lone_surrogate(body) else f"{error}"
         raise InvalidRequest(f"The request body is not valid JSON: {why}.") from None

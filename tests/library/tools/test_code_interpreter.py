@@ -141,21 +141,24 @@ def test_tiers(tier: str) -> None:
 @pytest.mark.parametrize(
     ("container", "message"),
     [
-        ({"type": "auto", "memory_limit": "2g"}, "container.memory_limit: '2g' is no tier; use 1g, 4g, 16g, 64g"),
-        ({"type": "auto", "memory_limit": "8g"}, "container.memory_limit: '8g' is no tier"),
-        ({"id": "cntr_1", "memory_limit": "2g"}, "container.memory_limit: '2g' is no tier"),
-        ({"id": ""}, "container.id: '' names no container"),
-        ({"id": "  "}, "container.id: '  ' names no container"),
-        ({"id": None}, "container.id: None names no container"),
-        (None, "container: None is none; use {'type': 'auto'}"),
-        ({}, "container: {} is none"),
-        ("cntr_1", "container: 'cntr_1' is none"),
+        (
+            {"type": "auto", "memory_limit": "2g"},
+            "container.memory_limit: '2g' is not a tier; use one of 1g, 4g, 16g, 64g",
+        ),
+        ({"type": "auto", "memory_limit": "8g"}, "container.memory_limit: '8g' is not a tier"),
+        ({"id": "cntr_1", "memory_limit": "2g"}, "container.memory_limit: '2g' is not a tier"),
+        ({"id": ""}, "container.id: '' is not a container's id"),
+        ({"id": "  "}, "container.id: '  ' is not a container's id"),
+        ({"id": None}, "container.id: None is not a container's id"),
+        (None, "container: None is not a container; use {'type': 'auto'}"),
+        ({}, "container: {} is not a container"),
+        ("cntr_1", "container: 'cntr_1' is not a container"),
         ({"type": "manual"}, "container.type: 'manual' is unknown"),
         ({"type": "auto", "id": "cntr_1"}, "container: has both a type and an id"),
         ({"type": "auto", "memory": "1g"}, "container.memory: is unknown here"),
         ({"id": "cntr_1", "file_ids": []}, "container.file_ids: is unknown here"),
-        ({"type": "auto", "file_ids": "file_1"}, "container.file_ids: 'file_1' is no list of str"),
-        ({"type": "auto", "file_ids": [""]}, "container.file_ids: [''] is no list of str"),
+        ({"type": "auto", "file_ids": "file_1"}, "container.file_ids: 'file_1' is not a list of str"),
+        ({"type": "auto", "file_ids": [""]}, "container.file_ids: [''] is not a list of str"),
         ({"type": "auto", "host_mounts": [{}]}, "container.host_mounts[0]: lacks host_path"),
         ({"type": "auto", "host_mounts": [{"host_path": 1}]}, "container.host_mounts[0].host_path: must be a string"),
     ],
@@ -170,7 +173,7 @@ def test_bad_containers_are_named_and_break_the_contract(container: Any, message
 
 @pytest.mark.parametrize("make", [AutoContainerConfig, lambda **given: ExistingContainerRef("cntr_1", **given)])
 def test_the_dataclasses_check_themselves(make: Any) -> None:
-    with pytest.raises(InvalidContainer, match="'2g' is no tier"):
+    with pytest.raises(InvalidContainer, match="'2g' is not a tier"):
         make(memory_limit="2g")
 
 

@@ -233,7 +233,7 @@ def test_examples_are_of_the_tools_types() -> None:
     with pytest.raises(PromptValidationError, match="example 'all': its output is no"):
         query_tool(examples=[ToolExample("all", QueryParams(""), QueryParams(""))])
     for wrong in (example, [{"description": "all"}], "all", 3):
-        with pytest.raises(PromptValidationError, match=r"'run_query': examples: .+ is no list of ToolExample\("):
+        with pytest.raises(PromptValidationError, match=r"'run_query': examples: .+ is not a list of ToolExample\("):
             query_tool(examples=wrong)
 
 
