@@ -1,7 +1,9 @@
 """What every test shares: no settings or keys from outside, a directory of its own, no silent skips."""
 
+import compileall
 import os
 import signal
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -13,8 +15,11 @@ from tests.helpers import proofs
 settings.register_profile("default", deadline=None)
 settings.load_profile(settings.get_current_profile_name())
 
+ROOT = Path(__file__).parents[1]
+
 
 def pytest_configure(config: pytest.Config) -> None:
+    compile_once(config)
     live = config.getoption("markexpr") == "live"
     for name in list(os.environ):
         if name.startswith("BELLJAR_") or (name.endswith("_API_KEY") and not live):
@@ -22,7 +27,18 @@ def pytest_configure(config: pytest.Config) -> None:
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         # As a shell starts what runs in the background; the programs under test would not hear Ctrl-C either.
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    proofs.register(config, Path(__file__).parents[1] / "docs/features.md")
+    proofs.register(config, ROOT / "docs/features.md")
+
+
+def compile_once(config: pytest.Config) -> None:
+    """Bytecode for all that tests start, and of the tests: else each of a thousand processes compiles it anew.
+
+    Many images forbid Python to write any. Sandboxes see the source read-only and never could.
+    """
+    sys.dont_write_bytecode = False
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    if not hasattr(config, "workerinput"):
+        compileall.compile_dir(ROOT / "src", quiet=2)
 
 
 @pytest.fixture(autouse=True)

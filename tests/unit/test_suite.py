@@ -39,11 +39,21 @@ def test_spins():
 
 def run(tmp_path: Path, test: str, *options: str, ci: str = "") -> subprocess.CompletedProcess[str]:
     (tmp_path / "test_one.py").write_text(test)
-    ours = ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(tmp_path), "-p", "tests.conftest"]
+    # Only what our settings name: the plugins of all that is installed take most of the time to start.
+    ours = [
+        "-c",
+        str(ROOT / "pyproject.toml"),
+        "--rootdir",
+        str(tmp_path),
+        "-p",
+        "pytest_timeout",
+        "-p",
+        "tests.conftest",
+    ]
     return subprocess.run(
         [sys.executable, "-m", "pytest", *ours, "-p", "no:cacheprovider", *options, "test_one.py"],
         cwd=tmp_path,
-        env={**os.environ, "CI": ci, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"},
+        env={**os.environ, "CI": ci, "PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         capture_output=True,
         text=True,
         timeout=100,
