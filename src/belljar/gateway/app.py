@@ -19,10 +19,10 @@ from belljar.errors import BadSettings, InvalidRequest
 from belljar.gateway.builtin_model import model as builtin_model
 from belljar.gateway.containers import Containers, Policy
 from belljar.gateway.engine.conversations import Conversations
-from belljar.gateway.engine.loop import EngineServices
-from belljar.gateway.engine.loop import Options as EngineOptions
 from belljar.gateway.engine.sealing import Sealer
 from belljar.gateway.engine.service import Engine
+from belljar.gateway.engine.services import EngineServices
+from belljar.gateway.engine.services import Options as EngineOptions
 from belljar.gateway.interpreter import Interpreter
 from belljar.gateway.sandbox_backend import find_backend
 from belljar.gateway.server.app import GatewayApp

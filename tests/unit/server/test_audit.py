@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from belljar.gateway.engine.caller import Caller
-from belljar.gateway.engine.loop import CellRan, TurnDone
+from belljar.gateway.engine.services import CellRan, TurnDone
 from belljar.gateway.server.audit import Audit
 from belljar.gateway.server.metrics import Metrics
 from belljar.wire.responses import Usage

@@ -9,10 +9,9 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from typing import Literal
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from belljar.errors import BelljarError, NotFound
-from belljar.gateway.containers import Containers
 from belljar.gateway.engine import compaction, replay, snapshots, tool_selection, unsealing
 from belljar.gateway.engine.caller import Caller
 from belljar.gateway.engine.cell_emitter import CellEmitter
@@ -25,13 +24,13 @@ from belljar.gateway.engine.inline_files import Inliner
 from belljar.gateway.engine.input_files import InputFiles, has_files
 from belljar.gateway.engine.namespaces import Namespaces
 from belljar.gateway.engine.provider_execution import ProviderExecution
-from belljar.gateway.engine.sealing import Sealer
+from belljar.gateway.engine.services import CellRan, EngineServices, TurnDone
 from belljar.gateway.engine.stop_sequences import Stopping
 from belljar.gateway.engine.turn import Turn
 from belljar.gateway.engine.turn_rules import TurnRules
-from belljar.gateway.interpreter import Interpreter, Ran
-from belljar.gateway.store.base import Blobs, ContainerRecord, ItemRecord, Records, ResponseRecord
-from belljar.gateway.upstream.models import Models, Route
+from belljar.gateway.interpreter import Ran
+from belljar.gateway.store.base import ContainerRecord, ItemRecord, ResponseRecord
+from belljar.gateway.upstream.models import Route
 from belljar.sandbox.outputs import Stderr, Stdout
 from belljar.vendors.deltas import Delta
 from belljar.vendors.request import ModelRequest
@@ -44,63 +43,6 @@ from belljar.wire.responses import Response, Usage
 from belljar.wire.tools import AutoContainer, CodeInterpreterTool, FunctionTool
 
 _log = logging.getLogger("belljar.engine")
-
-
-class Options(Struct, frozen=True, kw_only=True):
-    deadline: float = 1800.0
-    """Seconds that one response may take."""
-    timeout: float | None = 60.0
-    """Seconds that one cell may take by itself: only the deadline shortens it."""
-    turns: int = 50
-    """Times that the model is asked for one response; in the last one it gets no tools."""
-    interpreter: bool = True
-    """Whether code is run at all."""
-    executor: Literal["belljar", "provider"] = "belljar"
-    """Who runs code, where the provider could."""
-    patience: float = 0.15
-    """Seconds that a stream waits for the model before its first event: a fault until then has an HTTP status."""
-
-
-class TurnDone(Struct, frozen=True, kw_only=True):
-    """The model was asked once."""
-
-    caller: Caller
-    response_id: str
-    upstream: str
-    model: str
-    seconds: float
-    usage: Usage | None
-
-
-class CellRan(Struct, frozen=True, kw_only=True):
-    """A cell was run: what an audit needs, and nothing of what it printed."""
-
-    caller: Caller
-    response_id: str
-    container_id: str
-    status: str
-    exit: str
-    reason: str | None
-    seconds: float
-    code: str
-    files: tuple[str, ...]
-
-
-Observer = Callable[[TurnDone | CellRan], None]
-
-
-class EngineServices(Struct, frozen=True, kw_only=True):
-    """Everything that a run needs of the house."""
-
-    records: Records
-    blobs: Blobs
-    containers: Containers
-    interpreter: Interpreter
-    models: Models
-    sealer: Sealer
-    options: Options
-    observe: Observer = lambda seen: None
-    clock: Callable[[], float] = time.time
 
 
 class Run:

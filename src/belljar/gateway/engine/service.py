@@ -13,7 +13,8 @@ from belljar.gateway.engine import compaction, replay, snapshots, tokens, unseal
 from belljar.gateway.engine.background import Background
 from belljar.gateway.engine.caller import Caller
 from belljar.gateway.engine.history import HistoryRequest, recall
-from belljar.gateway.engine.loop import EngineServices, Run
+from belljar.gateway.engine.loop import Run
+from belljar.gateway.engine.services import EngineServices
 from belljar.gateway.store.base import Page, ResponseRecord
 from belljar.vendors.request import ModelRequest
 from belljar.wire import ids

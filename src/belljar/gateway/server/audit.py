@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 
-from belljar.gateway.engine.loop import CellRan, TurnDone
+from belljar.gateway.engine.services import CellRan, TurnDone
 from belljar.gateway.server.metrics import Metrics
 
 _log = logging.getLogger("belljar.audit")
