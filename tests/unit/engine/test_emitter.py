@@ -206,6 +206,14 @@ def test_a_turn_with_code_has_the_events_of_the_contract_in_their_order() -> Non
     assert last["usage"]["total_tokens"] == 3
 
 
+def test_the_name_that_a_vendor_has_for_its_answer_is_told_to_nobody() -> None:
+    one = Emitter(START)
+    one.begin()
+    events = turn_of(one).feed([deltas.Begun("resp_theirs"), deltas.Text("a"), deltas.Finish("stop")])
+    assert names(events)[0] == "response.output_item.added"
+    assert b"resp_theirs" not in b"".join(encode(event) for event in events + one.complete(1, None))
+
+
 def test_outputs_are_null_unless_included_and_kept_in_full() -> None:
     one = Emitter(START)
     one.begin()

@@ -173,6 +173,8 @@ class Turn:
                 self.usage = usage
             case deltas.Repaired():
                 self._repaired = delta
+            case deltas.Begun():
+                pass  # the vendor's name for the answer: callers know it by ours
             case _:
                 raise AssertionError(f"unknown delta {delta!r}")
 
