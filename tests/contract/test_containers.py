@@ -676,6 +676,24 @@ async def test_an_upload_is_there_at_once_and_the_newest_wins(source: SandboxSou
         assert await house.files(container) == {}
 
 
+async def test_an_old_version_tells_what_was_there_and_what_is_kept_of_it(source: SandboxSource, place: Path) -> None:
+    async with opened(source, place) as house:
+        container = await house.container()
+        files = [
+            await house.put(container, name, content)
+            for name, content in (("a", b"1"), ("b", b"2"), ("c", b"2"), ("a", b"3"))
+        ]
+        await house.containers.delete_file(container, files[2].id)
+        container = await house.containers.get(container.id, OWNER)
+        old, gone = await house.containers.version(container, 3)
+        assert {path: file.blob for path, file in old.files.items()} == {one.path: one.blob for one in files[:3]}
+        assert gone == {"a"}, "what c had, b still has"
+        new, gone = await house.containers.version(container, 5)
+        assert (sorted(new.files), gone) == (["a", "b"], frozenset())
+        with pytest.raises(NotFound, match="has no version 6; its newest is 5"):
+            await house.containers.version(container, 6)
+
+
 async def test_an_upload_during_a_cell_is_not_mistaken_for_its_own(source: SandboxSource, place: Path) -> None:
     async with opened(source, place) as house:
         container = await house.container()

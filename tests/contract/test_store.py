@@ -18,16 +18,19 @@ from belljar.gateway.store import blob_slices, open_store
 from belljar.gateway.store.base import (
     Blob,
     Blobs,
+    Change,
     ContainerFileRecord,
     ContainerRecord,
     ConversationRecord,
     FileRecord,
+    FileRef,
     ItemRecord,
     KeyRecord,
     Order,
     Page,
     Records,
     ResponseRecord,
+    Version,
 )
 from belljar.gateway.store.blob_slices import Slice
 
@@ -76,6 +79,19 @@ def container_file(id: str, path: str | None = None, **fields: Any) -> Container
     return ContainerFileRecord(**{**given, **fields}, id=id, path=id if path is None else path)
 
 
+async def put(records: Records, *files: ContainerFileRecord) -> list[ContainerFileRecord]:
+    """Into their container, as one change."""
+    changed = await records.change_container(files[0].container_id, Change(put=files))
+    assert changed is not None
+    return [*changed.files]
+
+
+async def take_away(records: Records, *files: ContainerFileRecord) -> list[ContainerFileRecord]:
+    changed = await records.change_container(files[0].container_id, Change(gone=files))
+    assert changed is not None
+    return [*changed.gone]
+
+
 def file(id: str, **fields: Any) -> FileRecord:
     given = {"owner": "ann", "filename": "f.csv", "purpose": "user_data", "created_at": 5, "size": 1, "blob": "b"}
     return FileRecord(**{**given, **fields}, id=id)
@@ -99,6 +115,7 @@ async def test_a_response_comes_back_as_it_went(records: Records) -> None:
         background=True,
         conversation_id="conv_1",
         container_id="cntr_1",
+        container_version=7,
         input=b'[{"a":"\xc3\xa9"}]',
         output=b"\x00\xff",
         body=b"x" * 100_000,
@@ -251,17 +268,18 @@ async def test_a_container_comes_back_as_it_went(records: Records) -> None:
     )
     await records.put_container(whole)
     assert await records.get_container("cntr_1", "ann") == whole
-    await records.put_container(replace(whole, requirements=(), deleted=False, auto=False))
-    assert await records.get_container("cntr_1", "ann") == replace(whole, requirements=(), deleted=False, auto=False)
+    await records.put_container(replace(whole, deleted=False, auto=False, requirements=(), cells=0, version=9))
+    kept = replace(whole, deleted=False, auto=False)
+    assert await records.get_container("cntr_1", "ann") == kept, "what has versions is not written over"
 
 
 async def test_touching_a_container(records: Records) -> None:
     await records.put_container(container(cells=2))
     await records.touch_container("cntr_1", 9)
     assert await records.get_container("cntr_1", "ann") == container(last_active_at=9, cells=2)
-    await records.touch_container("cntr_1", 8, 3)
+    await records.touch_container("cntr_1", 8, 1)
     assert await records.get_container("cntr_1", "ann") == container(last_active_at=9, cells=3)
-    await records.touch_container("cntr_none", 8, 3)
+    await records.touch_container("cntr_none", 8, 1)
     assert await records.get_container("cntr_none", "ann") is None
 
 
@@ -276,12 +294,12 @@ async def test_containers_by_name(records: Records) -> None:
 async def test_a_newer_file_at_the_same_path_keeps_its_id(records: Records) -> None:
     await records.put_container(container())
     first = container_file("cfile_1", "a/b.csv")
-    assert await records.put_container_file(first) == first
+    assert await put(records, first) == [first]
     newer = container_file(
         "cfile_2", "a/b.csv", created_at=9, size=7, modified=2.25, source="assistant", blob="c", type="text/csv"
     )
     kept = replace(newer, id="cfile_1", created_at=5)
-    assert await records.put_container_file(newer) == kept
+    assert await put(records, newer) == [kept]
     assert await records.get_container_file("cntr_1", "cfile_1") == kept
     assert await records.get_container_file("cntr_1", "cfile_2") is None
     assert await records.get_container_file("cntr_2", "cfile_1") is None
@@ -289,16 +307,16 @@ async def test_a_newer_file_at_the_same_path_keeps_its_id(records: Records) -> N
 
     await records.put_container(container("cntr_2"))
     elsewhere = container_file("cfile_3", "a/b.csv", container_id="cntr_2")
-    assert await records.put_container_file(elsewhere) == elsewhere
+    assert await put(records, elsewhere) == [elsewhere]
 
 
 async def test_of_many_files_those_that_were_there_keep_their_ids(records: Records) -> None:
     await records.put_container(container())
     old = [container_file(f"cfile_{n}", f"{n}.csv") for n in range(2)]
-    assert await records.put_container_files("cntr_1", old) == old
+    assert await put(records, *old) == old
     newer = [container_file(f"cfile_{n + 10}", f"{n}.csv", size=n + 7) for n in range(4)]
     kept = [replace(newer[0], id="cfile_0"), replace(newer[1], id="cfile_1"), *newer[2:]]
-    assert await records.put_container_files("cntr_1", newer) == kept
+    assert await put(records, *newer) == kept
     assert await records.all_container_files("cntr_1") == kept
 
 
@@ -325,7 +343,8 @@ async def test_paths_are_exact(records: Records) -> None:
     ]
     await records.put_container(container())
     for number, path in enumerate(paths):
-        assert (await records.put_container_file(container_file(f"cfile_{number}", path))).id == f"cfile_{number}"
+        [kept] = await put(records, container_file(f"cfile_{number}", path))
+        assert kept.id == f"cfile_{number}"
     assert [found.path for found in await records.all_container_files("cntr_1")] == paths
 
 
@@ -333,15 +352,109 @@ async def test_files_go_with_their_container(records: Records) -> None:
     for id in ("cntr_1", "cntr_2"):
         await records.put_container(container(id))
         for name in ("x", "y"):
-            await records.put_container_file(container_file(f"cfile_{id}{name}", name, container_id=id))
-    assert await records.delete_container_file("cntr_2", "cfile_cntr_1x") is False
-    assert await records.delete_container_file("cntr_1", "cfile_cntr_1x") is True
-    assert await records.delete_container_file("cntr_1", "cfile_cntr_1x") is False
+            await put(records, container_file(f"cfile_{id}{name}", name, container_id=id))
+    first = container_file("cfile_cntr_1x", "x")
+    assert await take_away(records, replace(first, container_id="cntr_2")) == []
+    assert await take_away(records, replace(first, blob="older")) == []
+    assert await take_away(records, first) == [first]
+    assert await take_away(records, first) == []
     await records.delete_container("cntr_1", "ann")
     assert await records.get_container_file("cntr_1", "cfile_cntr_1y") is None
     assert len(await records.all_container_files("cntr_2")) == 2
     with pytest.raises(NotFound, match="'cntr_1' not found"):
-        await records.put_container_file(container_file("cfile_late"))
+        await put(records, container_file("cfile_late"))
+
+
+# Versions of containers
+
+
+async def test_every_change_makes_a_version_that_can_be_read_again(records: Records) -> None:
+    await records.put_container(container())
+    a, b = container_file("cfile_a", "a", blob="a1"), container_file("cfile_b", "b", blob="b1")
+    newer = replace(a, id="cfile_new", blob="a2")
+    await records.change_container("cntr_1", Change(put=[a, b]))
+    await records.touch_container("cntr_1", 6, 1)
+    await records.change_container("cntr_1", Change(put=[newer, container_file("cfile_c", "c")], gone=[b], ran=True))
+    await records.change_container("cntr_1", Change(requirements=("polars",)))
+    await records.touch_container("cntr_1", 6, 1)
+    await records.change_container("cntr_1", Change(ran=True))
+    await records.change_container("cntr_1", Change(put=[b], requirements=("polars", "duckdb")))
+    first = {"a": FileRef("cfile_a", "a1"), "b": FileRef("cfile_b", "b1")}
+    second = {"a": FileRef("cfile_a", "a2"), "c": FileRef("cfile_c", "b")}
+    last = {**second, "b": FileRef("cfile_b", "b1")}
+    assert [await records.get_version("cntr_1", number) for number in range(-1, 7)] == [
+        None,
+        Version(number=0, files={}, requirements=(), cells=0),
+        Version(number=1, files=first, requirements=(), cells=0),
+        Version(number=2, files=second, requirements=(), cells=1),
+        Version(number=3, files=second, requirements=("polars",), cells=1),
+        Version(number=4, files=second, requirements=("polars",), cells=2),
+        Version(number=5, files=last, requirements=("polars", "duckdb"), cells=2),
+        None,
+    ]
+    found = await records.get_container("cntr_1", "ann")
+    assert found == container(last_active_at=6, cells=2, requirements=("polars", "duckdb"), version=5)
+
+
+async def test_what_changes_nothing_makes_no_version(records: Records) -> None:
+    await records.put_container(container(requirements=("polars",)))
+    nothing = (
+        Change(),
+        Change(gone=[container_file("cfile_none")]),
+        Change(requirements=("polars",)),
+    )
+    for change in nothing:
+        changed = await records.change_container("cntr_1", change)
+        assert changed is not None
+        assert (changed.version, changed.gone) == (0, ())
+
+
+async def test_a_change_of_a_version_that_is_no_more_is_not_made(records: Records) -> None:
+    await records.put_container(container())
+    first = await records.change_container("cntr_1", Change(requirements=("polars",), after=0))
+    assert first is not None
+    assert first.version == 1
+    late = Change(requirements=("duckdb",), put=[container_file("cfile_1")], ran=True, after=0)
+    assert await records.change_container("cntr_1", late) is None
+    assert await records.all_container_files("cntr_1") == []
+    found = await records.get_container("cntr_1", "ann")
+    assert found == container(requirements=("polars",), version=1)
+    with pytest.raises(NotFound, match="'cntr_2' not found"):
+        await records.change_container("cntr_2", replace(late, put=[]))
+
+
+async def test_one_number_is_given_once(records: Records) -> None:
+    await records.put_container(container())
+    changes = [Change(put=[container_file(f"cfile_{n}")]) for n in range(20)]
+    made = await asyncio.gather(*(records.change_container("cntr_1", change) for change in changes))
+    assert sorted(one.version for one in made if one is not None) == list(range(1, 21))
+    for one in filter(None, made):
+        before, after = [await records.get_version("cntr_1", number) for number in (one.version - 1, one.version)]
+        assert before is not None
+        assert after is not None
+        assert set(after.files) - set(before.files) == {one.files[0].path}
+
+
+async def test_of_a_path_that_is_put_twice_at_once_the_last_counts(records: Records) -> None:
+    await records.put_container(container())
+    [first, last] = await put(records, container_file("cfile_1", "a"), container_file("cfile_2", "a", blob="c"))
+    assert (first.id, last.id) == ("cfile_1", "cfile_1")
+    newest, oldest = await records.get_version("cntr_1", 1), await records.get_version("cntr_1", 0)
+    assert newest is not None
+    assert oldest is not None
+    assert (newest.files, oldest.files) == ({"a": FileRef("cfile_1", "c")}, {})
+
+
+async def test_versions_go_with_their_container(records: Records) -> None:
+    await records.put_container(container())
+    await put(records, container_file("cfile_1"))
+    await records.delete_container("cntr_1", "ann")
+    assert await records.get_version("cntr_1", 1) is None
+    await records.put_container(container())
+    await put(records, container_file("cfile_2"))
+    found = await records.get_version("cntr_1", 1)
+    assert found is not None
+    assert found.files == {"cfile_2": FileRef("cfile_2", "b")}
 
 
 # Files
@@ -364,11 +477,9 @@ async def test_bytes_of_an_owner(records: Records) -> None:
     for number, (owner, size) in enumerate([("ann", 1), ("ann", 2), ("ben", 1000)]):
         await records.put_file(file(f"file-{number}", owner=owner, size=size))
         await records.put_container(container(f"cntr_{number}", owner=owner))
-        await records.put_container_file(
-            container_file(f"cfile_{number}", container_id=f"cntr_{number}", size=size * 10)
-        )
+        await put(records, container_file(f"cfile_{number}", container_id=f"cntr_{number}", size=size * 10))
     assert (await records.bytes_of("ann"), await records.bytes_of("ben")) == (33, 11_000)
-    await records.put_container_file(container_file("cfile_new", "cfile_0", container_id="cntr_0", size=100))
+    await put(records, container_file("cfile_new", "cfile_0", container_id="cntr_0", size=100))
     await records.delete_container("cntr_1", "ann")
     await records.delete_file("file-0", "ann")
     assert await records.bytes_of("ann") == 102
@@ -377,7 +488,7 @@ async def test_bytes_of_an_owner(records: Records) -> None:
 async def test_which_blobs_are_unused(records: Records) -> None:
     await records.put_file(file("file-1", blob="by file"))
     await records.put_container(container())
-    await records.put_container_file(container_file("cfile_1", blob="by container"))
+    await put(records, container_file("cfile_1", blob="by container"))
     many = [f"blob {number}" for number in range(2000)]
     assert await records.unused_blobs(["by file", *many, "by container"]) == many
     assert await records.unused_blobs([]) == []
@@ -406,10 +517,10 @@ async def _many_container_files(records: Records) -> Callable[[Page], Awaitable[
     for owner in ("1", "other"):
         await records.put_container(container(f"cntr_{owner}"))
         for number in range(7):
-            await records.put_container_file(
-                container_file(f"cfile_{owner}_{number}", container_id=f"cntr_{owner}", created_at=number // 3)
+            await put(
+                records, container_file(f"cfile_{owner}_{number}", container_id=f"cntr_{owner}", created_at=number // 3)
             )
-    await records.put_container_file(container_file("cfile_newer", "cfile_1_0", created_at=99))
+    await put(records, container_file("cfile_newer", "cfile_1_0", created_at=99))
     return lambda page: records.list_container_files("cntr_1", page)
 
 
@@ -646,11 +757,11 @@ async def test_a_blob_is_used_as_long_as_a_part_of_it_is(records: Records) -> No
     names = ["a" * 64, "b" * 64, "c" * 64]
     await records.put_container(container())
     for id, name in (("cfile_1", names[0]), ("cfile_2", names[0]), ("cfile_3", names[1])):
-        await records.put_container_file(container_file(id, blob=Slice(name, len(id), 5).blob.name))
+        await put(records, container_file(id, blob=Slice(name, len(id), 5).blob.name))
     assert await records.unused_blobs(names) == names[2:]
-    await records.delete_container_file("cntr_1", "cfile_1")
+    await take_away(records, container_file("cfile_1", blob=Slice(names[0], len("cfile_1"), 5).blob.name))
     assert await records.unused_blobs(names) == names[2:]
-    await records.delete_container_file("cntr_1", "cfile_2")
+    await take_away(records, container_file("cfile_2", blob=Slice(names[0], len("cfile_2"), 5).blob.name))
     assert await records.unused_blobs(names) == [names[0], names[2]]
 
 

@@ -230,6 +230,8 @@ class CellEnd(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Their ids in the same order, and then those of the pictures that it only showed."""
     inline_files: tuple[InlineFile, ...] = ()
     """Those of them that the caller wanted at once, and that are small enough."""
+    version: int | None = None
+    """The version of the container that the cell left."""
 
 
 class CodeInterpreterCall(Value, frozen=True, kw_only=True, tag="code_interpreter_call"):

@@ -16,7 +16,7 @@ from belljar.errors import Lost, NotFound, Refused
 from belljar.gateway.containers.capacity import Capacity
 from belljar.gateway.containers.container import Container, Incoming, Services, State, Use
 from belljar.gateway.containers.policy import Policy
-from belljar.gateway.store.base import Blob, ContainerRecord, Records
+from belljar.gateway.store.base import Blob, Change, ContainerRecord, Records
 from belljar.gateway.store.local_store import open_store
 from belljar.sandbox.base import Cell, Content, FileInfo, Sandbox, SandboxSource, Spec
 from belljar.sandbox.outputs import Exit, FileChanged, Output, Stdout
@@ -180,7 +180,7 @@ def test_cold_if_its_files_cannot_be_put_in_place(play: Callable[..., None]) -> 
     async def scenario(stage: InputFiles) -> None:
         await stage.put("a", b"1")
         [file] = await stage.records.all_container_files("cntr_1")
-        await stage.records.put_container_files("cntr_1", [structs.replace(file, blob="0" * 64)])
+        await stage.records.change_container("cntr_1", Change(put=[structs.replace(file, blob="0" * 64)]))
         with pytest.raises(Refused):
             async with stage.container.use():
                 raise AssertionError("nothing is run without its files")
@@ -296,3 +296,64 @@ def test_one_sandbox_a_call_leaves_it_cold(play: Callable[..., None]) -> None:
             assert not use.healed
 
     play(scenario, "per_call")
+
+
+def test_every_change_of_its_state_makes_the_next_version(play: Callable[..., None]) -> None:
+    async def scenario(stage: InputFiles) -> None:
+        async def number() -> int:
+            record = await stage.records.get_container("cntr_1", ME)
+            assert record is not None
+            return record.version
+
+        await stage.put("a", b"1")
+        assert await number() == 1
+        async with stage.container.use() as use:
+            assert (use.began, use.version) == (1, 1)
+            await run(use, "ok")
+            assert (use.version, await number()) == (2, 2)
+            await use.require(["handy"])
+            assert (use.version, await number()) == (3, 3)
+            await run(use, "write")
+            assert (use.version, await number()) == (4, 4)
+        await stage.container.end()
+        assert await number() == 4, "nothing had changed since"
+        [file] = [one for one in await stage.records.all_container_files("cntr_1") if one.path == "a"]
+        await stage.container.delete_file(file.id)
+        assert await number() == 5
+        async with stage.container.use() as use:
+            with pytest.raises(Lost):
+                await run(use, "lose")
+        assert await number() == 6, "it ran, though nothing came of it"
+
+    play(scenario)
+
+
+def test_whoever_runs_leaves_the_last_version_before_somebody_elses(play: Callable[..., None]) -> None:
+    async def scenario(stage: InputFiles) -> None:
+        async with stage.container.use() as use:
+            outputs = use.run(Cell("write"))
+            await anext(outputs)
+            await stage.put("theirs", b"1")
+            rest = [output async for output in outputs]
+            await use.collect([one for one in rest if isinstance(one, FileChanged)])
+            assert (use.began, use.version) == (0, 0), "what was put in between is still to be told"
+
+    play(scenario)
+
+
+def test_packages_that_two_processes_add_at_once_are_all_kept(play: Callable[..., None]) -> None:
+    async def scenario(stage: InputFiles) -> None:
+        get, others = stage.records.get_container, [("theirs",)]
+
+        async def overtaken(id: str, owner: str) -> ContainerRecord | None:
+            """Another process adds a package between this one's look and its change."""
+            found = await get(id, owner)
+            if others:
+                await stage.records.change_container(id, Change(requirements=others.pop()))
+            return found
+
+        stage.records.get_container = overtaken  # type: ignore[method-assign]
+        wanted, version = await stage.container.require(["ours"])
+        assert (wanted, version) == (("ours", "theirs"), 2)
+
+    play(scenario)

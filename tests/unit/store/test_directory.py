@@ -14,7 +14,7 @@ import pytest
 from tests.unit.store.conftest import Child, Children
 
 from belljar.errors import NotFound
-from belljar.gateway.store.base import Blob, ContainerFileRecord, ContainerRecord, FileRecord
+from belljar.gateway.store.base import Blob, Change, ContainerFileRecord, ContainerRecord, FileRecord
 from belljar.gateway.store.blob_slices import Slice
 from belljar.gateway.store.directory import DirectoryBlobs
 from belljar.gateway.store.sqlite import SqliteRecords
@@ -174,10 +174,10 @@ def test_removing_what_no_part_of_is_used(blobs: DirectoryBlobs, records: Sqlite
 
     async def run() -> None:
         await records.put_container(container)
-        await records.put_container_file(named)
+        await records.change_container("cntr_1", Change(put=[named]))
         assert await blobs.remove_unused(records, [part.name for part in parts]) == 1
         assert (blobs.path(used.name) is None, blobs.path(unused.name)) == (False, None)
-        await records.delete_container_file("cntr_1", "cfile_1")
+        await records.change_container("cntr_1", Change(gone=[named]))
         assert await blobs.remove_unused(records, [parts[1].name]) == 1
         assert blobs.path(used.name) is None
 

@@ -11,6 +11,8 @@ import pytest
 from tests.unit.store.conftest import Children
 
 from belljar.errors import BadSettings
+from belljar.gateway.store import versions
+from belljar.gateway.store.base import Change, Changed
 from belljar.gateway.store.schema import MIGRATIONS, migrate
 
 FIRST = "CREATE TABLE a (x);\nINSERT INTO a VALUES ('one; two');"
@@ -98,3 +100,14 @@ def test_containers_of_the_first_version_are_taken_over(connection: sqlite3.Conn
     connection.execute("INSERT INTO containers VALUES (1, 'cntr_1', 'me', 'a', 1, 1, '1g', 20, 0, '', '[]', 0, 0)")
     migrate(connection, path)
     assert connection.execute("SELECT id, hosted FROM containers").fetchall() == [("cntr_1", b"")]
+
+
+def test_containers_without_versions_begin_with_the_cells_that_they_had(
+    connection: sqlite3.Connection, path: Path
+) -> None:
+    migrate(connection, path, MIGRATIONS[:2])
+    connection.execute("INSERT INTO containers VALUES (1, 'cntr_1', 'me', 'a', 1, 1, '1g', 20, 0, '', '[]', 7, 0, '')")
+    migrate(connection, path)
+    assert versions.make(connection, "cntr_1", Change(ran=True)) == Changed(version=1)
+    found = [versions.read(connection, "cntr_1", number) for number in (0, 1)]
+    assert [one and one.cells for one in found] == [7, 7]

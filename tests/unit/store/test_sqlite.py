@@ -16,6 +16,7 @@ import pytest
 from tests.unit.store.conftest import Child, Children, response
 
 from belljar.errors import OperatorError
+from belljar.gateway.store.base import ContainerRecord
 from belljar.gateway.store.sqlite import SqliteRecords
 
 T = TypeVar("T")
@@ -42,6 +43,31 @@ async def write(records, lane):
 async def main():
     records = SqliteRecords(Path(sys.argv[1]))
     await asyncio.gather(*(write(records, lane) for lane in range(8)))
+
+asyncio.run(main())
+"""
+
+CHANGE = """
+import asyncio, os, sys
+from pathlib import Path
+from belljar.gateway.store.base import Change, ContainerFileRecord
+from belljar.gateway.store.sqlite import SqliteRecords
+
+async def main():
+    records = SqliteRecords(Path(sys.argv[1]))
+    for number in range(10):
+        name = f"{os.getpid()}_{number}"
+        file = ContainerFileRecord(
+            id=name, container_id="cntr_1", path=name, created_at=1, size=1, modified=1.0, source="user", blob="b"
+        )
+        print((await records.change_container("cntr_1", Change(put=[file]))).version)
+        changed = None
+        while changed is None:
+            there = await records.get_container("cntr_1", "local")
+            change = Change(requirements=(*there.requirements, name), after=there.version)
+            changed = await records.change_container("cntr_1", change)
+        print(changed.version)
+    await records.close()
 
 asyncio.run(main())
 """
@@ -167,6 +193,19 @@ def test_many_processes_write_at_once(path: Path, start: Children) -> None:
         for _ in range(10):
             assert child.stdout.readline()
     assert [child.poll() for child in children] == [None] * 3
+
+
+def test_processes_that_change_one_container_give_each_number_once(path: Path, start: Children) -> None:
+    with opened(path) as records:
+        record = ContainerRecord(id="cntr_1", owner="local", name="x", created_at=1, last_active_at=1)
+        asyncio.run(records.put_container(record))
+        told = [child.communicate()[0].split() for child in [start(CHANGE, path) for _ in range(3)]]
+        assert sorted(int(number) for numbers in told for number in numbers) == list(range(1, 61))
+        found = asyncio.run(records.get_container("cntr_1", "local"))
+        assert found is not None
+        assert (found.version, len(found.requirements)) == (60, 30), "no package of another's was written over"
+        files = [asyncio.run(records.get_version("cntr_1", number)) for number in (0, 60)]
+        assert [one and len(one.files) for one in files] == [0, 30]
 
 
 @pytest.mark.parametrize("answered", [1, 40])

@@ -3,6 +3,7 @@
 from belljar.gateway.containers.container import Use
 from belljar.gateway.containers.containers import Containers
 from belljar.gateway.containers.policy import Policy
+from belljar.gateway.containers.versions import Differences
 from belljar.gateway.containers.workspace import LeftOut
 
-__all__ = ["Containers", "LeftOut", "Policy", "Use"]
+__all__ = ["Containers", "Differences", "LeftOut", "Policy", "Use"]

@@ -15,6 +15,9 @@ begun whose changes have not been taken yet, else `WARM`.
 | WARM          | idle, room needed, grown, … | everything is compared and taken, the sandbox given up      | COLD     |
 | any           | delete                      | every sandbox is killed; whoever waits is told `NotFound`   | DELETED  |
 
+Every change of its state (a cell that ended, files put or deleted, packages) makes the next version of it, whose
+number the store gives in the transaction of the change: other processes may hold the same container.
+
 Locks are taken in one order: first the turn, for whoever runs in the sandbox or ends it, then the files, for whoever
 changes them or the record. Under the latter, whether it is deleted is looked at again.
 
@@ -37,15 +40,24 @@ from belljar.gateway.containers import names, workspace
 from belljar.gateway.containers.capacity import Capacity
 from belljar.gateway.containers.policy import Policy
 from belljar.gateway.containers.workspace import Collected, LeftOut, Live
-from belljar.gateway.store.base import Blob, Blobs, ContainerFileRecord, ContainerRecord, FileRecord, Records
+from belljar.gateway.store.base import (
+    Blob,
+    Blobs,
+    Change,
+    Changed,
+    ContainerFileRecord,
+    ContainerRecord,
+    FileRecord,
+    Records,
+)
 from belljar.sandbox import explain
 from belljar.sandbox.base import Cell, FileInfo
 from belljar.sandbox.outputs import Exit, FileChanged, Output
 from belljar.sandbox.packages import find_unrequested
 from belljar.wire import ids
 
-_AT_ONCE = 500
-"""Records of one commit: an archive may have so many that others would wait."""
+_AT_ONCE = 10_000
+"""Files of one commit, and so of one version: an archive may have so many more that others would wait."""
 
 
 def not_found(container_id: str) -> NotFound:
@@ -151,7 +163,8 @@ class Container:
                 await stack.enter_async_context(self._turn)
                 live = await self._warm_up()
                 stack.push_async_callback(self._end_if_lost, live)
-            use = Use(self, live, self._services, healed=not self._told_of_loss)
+            version = (await self._fresh()).version
+            use = Use(self, live, self._services, version, healed=not self._told_of_loss)
             stack.push_async_callback(use.finish)
             yield use
 
@@ -214,22 +227,27 @@ class Container:
         """A cell ended, and its caller knows how: the loss of variables, if there was one, has been told."""
         self._told_of_loss = True
 
-    async def require(self, requirements: Sequence[str]) -> tuple[str, ...]:
-        """Keep these packages for every later sandbox; what those will have then."""
+    async def require(self, requirements: Sequence[str]) -> tuple[tuple[str, ...], int]:
+        """Keep these packages for every later sandbox; what those will have then, and the version that has them."""
         async with self._files:
-            fresh = await self._fresh()
-            # Of two wishes for the same package the newer counts: both together may be more than can be had.
-            wanted = (*dict.fromkeys(requirements), *find_unrequested(fresh.requirements, requirements))
-            await self._records.put_container(msgspec.structs.replace(fresh, requirements=wanted))
-        return wanted
+            while True:
+                fresh = await self._fresh()
+                # Of two wishes for the same package the newer counts: both together may be more than can be had.
+                wanted = (*dict.fromkeys(requirements), *find_unrequested(fresh.requirements, requirements))
+                change = Change(requirements=wanted, after=fresh.version)
+                if changed := await self._records.change_container(self.id, change):  # else another process was first
+                    return wanted, changed.version
 
-    async def collect(self, live: Live, changed: Sequence[FileChanged]) -> Collected:
-        """Take what changed in a sandbox into the store."""
+    async def collect(self, live: Live, changed: Sequence[FileChanged], shown: Sequence[Incoming] = ()) -> Collected:
+        """Take what changed in a sandbox into the store, and the pictures that a cell showed."""
         async with self._files:
             self._check_deleted()
             services = self._services
-            now = int(services.clock())
-            return await workspace.collect(live, changed, self._records, self._blobs, services.policy, now)
+            now = services.clock()
+            figures = [_figure(self.id, one, now) for one in shown]
+            return await workspace.collect(
+                live, changed, figures, self._records, self._blobs, services.policy, int(now)
+            )
 
     # -- end ----------------------------------------------------------------------------------------------------
 
@@ -299,7 +317,7 @@ class Container:
 
     # -- files --------------------------------------------------------------------------------------------------
 
-    async def put(self, incoming: Sequence[Incoming], *, disk: int) -> list[ContainerFileRecord]:
+    async def put(self, incoming: Sequence[Incoming], *, disk: int) -> Changed:
         """Put these; what was at their paths is replaced and keeps its id. `disk` is what the workspace holds."""
         async with self._files:
             return await self._put(await self._there(), incoming, disk)
@@ -324,38 +342,37 @@ class Container:
                 if path not in blobs:
                     blobs[path] = file.blob
                     incoming.append(Incoming(path, Blob(file.blob, file.size), file.type, id=id))
-            there |= {record.path: record for record in await self._put(there, incoming, disk)}
+            there |= {record.path: record for record in (await self._put(there, incoming, disk)).files}
             return [there[path] for path in paths]
 
     async def delete_file(self, id: str) -> ContainerFileRecord | None:
         """Take a file away; what it was, None if it was not there."""
         async with self._files:
-            record = await self._records.get_container_file(self.id, id)
-            if record is None:
-                return None
-            if self._live is not None:
-                await workspace.delete(self._live, record.path)
-            await self._records.delete_container_file(self.id, id)
-            return record
+            while record := await self._records.get_container_file(self.id, id):
+                if self._live is not None:
+                    await workspace.delete(self._live, record.path)
+                changed = await self._change_state(Change(gone=[record]))
+                if changed.gone:  # else another process has put newer content there, which is to go as well
+                    return record
+            return None
 
     async def keep_figure(self, blob: Blob, type: str) -> ContainerFileRecord:
-        """A picture that a cell showed, as a file named by its id.
+        """A picture that a cell showed elsewhere, as a file named by its id."""
+        figure = _figure(self.id, Incoming("", blob, type, "assistant"), self._services.clock())
+        [kept] = (await self._change_state(Change(put=[figure]))).files
+        return kept
 
-        It is in the store alone: in the workspace, code that takes every picture there would meet it.
-        """
-        id, now = ids.new("cfile"), self._services.clock()
-        path = f"{id}.{type.partition('/')[2]}"
-        figure = Incoming(path, blob, type, "assistant", id)
-        return await self._records.put_container_file(_record(self.id, figure, id, now))
+    async def _change_state(self, change: Change) -> Changed:
+        changed = await self._records.change_container(self.id, change)
+        assert changed is not None, "it is made of whatever version there is"
+        return changed
 
     async def _there(self) -> dict[str, ContainerFileRecord]:
         self._check_deleted()
         files = await self._records.all_container_files(self.id)
         return {record.path: record for record in files if not names.is_figure(record)}
 
-    async def _put(
-        self, there: dict[str, ContainerFileRecord], incoming: Sequence[Incoming], disk: int
-    ) -> list[ContainerFileRecord]:
+    async def _put(self, there: dict[str, ContainerFileRecord], incoming: Sequence[Incoming], disk: int) -> Changed:
         _check_fit(there, incoming, disk)
         live = self._live if self._live is not None and not self._live.lost else None
         passed: list[str] = []
@@ -369,22 +386,24 @@ class Container:
             if live is not None:
                 await workspace.undo(live, passed, self._blobs)
             raise
-        for record in kept:
+        for record in kept.files:
             if live is not None and record.path in infos:
                 live.note(record, infos[record.path])
         return kept
 
-    async def _keep(self, incoming: Sequence[Incoming]) -> list[ContainerFileRecord]:
+    async def _keep(self, incoming: Sequence[Incoming]) -> Changed:
         kept: list[ContainerFileRecord] = []
-        now = self._services.clock()
+        now, version = self._services.clock(), 0
         for start in range(0, len(incoming), _AT_ONCE):
             some = incoming[start : start + _AT_ONCE]
             records = [
                 _record(self.id, one, one.id or id, now)
                 for one, id in zip(some, ids.several("cfile", len(some)), strict=True)
             ]
-            kept += await self._records.put_container_files(self.id, records)
-        return kept
+            changed = await self._change_state(Change(put=records))
+            kept += changed.files
+            version = changed.version
+        return Changed(version=version, files=tuple(kept))
 
 
 def _check_fit(there: dict[str, ContainerFileRecord], incoming: Sequence[Incoming], disk: int) -> None:
@@ -416,10 +435,19 @@ def _record(container_id: str, file: Incoming, id: str, now: float) -> Container
     )
 
 
+def _figure(container_id: str, shown: Incoming, now: float) -> ContainerFileRecord:
+    """A picture as a file named by its id.
+
+    It is in the store alone: in the workspace, code that takes every picture there would meet it.
+    """
+    id = ids.new("cfile")
+    return _record(container_id, shown._replace(path=f"{id}.{shown.type.partition('/')[2]}"), id, now)
+
+
 class Use:
     """The right to run cells in a container's sandbox, one after the other, while the context lasts."""
 
-    def __init__(self, container: Container, live: Live, services: Services, *, healed: bool) -> None:
+    def __init__(self, container: Container, live: Live, services: Services, version: int, *, healed: bool) -> None:
         self._container = container
         self._live = live
         self._records = services.records
@@ -428,12 +456,18 @@ class Use:
         self._outputs: AsyncGenerator[Output, None] | None = None
         self._touching: asyncio.Future[None] | None = None
         self._touched_at = 0
+        self.began = version
+        """The version that it found."""
+        self.version = version
+        """The version that it leaves: the last of those that followed one another without one of somebody else's."""
         self.healed = healed
         """The container had run cells before and its sandbox was gone: files are back, variables are not."""
         self.left_out: tuple[LeftOut, ...] = ()
         """What the last `collect` could not keep, and why."""
         self.gone: tuple[ContainerFileRecord, ...] = ()
         """What it found deleted."""
+        self.figures: tuple[ContainerFileRecord, ...] = ()
+        """What it kept of the pictures that the cell showed."""
 
     @property
     def cells(self) -> int:
@@ -446,7 +480,7 @@ class Use:
         live.unseen |= live.running
         live.running = True
         self._container.cells += 1
-        await self._touch(self._container.cells)
+        await self._touch(1)
         outputs = self._outputs = live.sandbox.run(cell)
         end: Exit | None = None
         try:
@@ -474,27 +508,35 @@ class Use:
         if all(one in live.requirements for one in requirements):
             return
         await live.sandbox.install(requirements)
-        await self._touch(None)
-        live.requirements = await self._container.require(requirements)
+        await self._touch()
+        live.requirements, version = await self._container.require(requirements)
+        self._leave(version)
 
-    async def collect(self, changed: Sequence[FileChanged]) -> list[ContainerFileRecord]:
-        """Take the files that the cell changed into the store.
+    async def collect(
+        self, changed: Sequence[FileChanged], pictures: Sequence[tuple[bytes, str]] = ()
+    ) -> list[ContainerFileRecord]:
+        """Take the files that the cell changed into the store, and these pictures with their types that it showed.
 
-        `left_out` tells which could not be kept, `gone` which were deleted.
+        `left_out` tells which could not be kept, `gone` which were deleted, `figures` how the pictures were kept.
         """
-        collected = await self._container.collect(self._live, changed)
+        blobs = await asyncio.gather(*(self._blob(data) for data, _ in pictures))
+        shown = [Incoming("", blob, type, "assistant") for blob, (_, type) in zip(blobs, pictures, strict=True)]
+        collected = await self._container.collect(self._live, changed, shown)
         self.left_out, self.gone = tuple(collected.left_out), tuple(collected.gone)
+        self.figures = tuple(collected.figures)
+        self._leave(collected.version)
         return collected.taken
-
-    async def keep_figure(self, data: bytes, type: str) -> ContainerFileRecord:
-        """Keep a picture that the cell showed as a file of the container, named by its id."""
-        return await self._container.keep_figure(await self._blob(data), type)
 
     async def save(self, path: str, content: bytes, type: str) -> ContainerFileRecord:
         """Put a file of ours where the code can read it."""
         incoming = Incoming(path, await self._blob(content), type, "assistant")
-        [record] = await self._container.put([incoming], disk=self._live.spec.limits.disk)
-        return record
+        changed = await self._container.put([incoming], disk=self._live.spec.limits.disk)
+        self._leave(changed.version)
+        return changed.files[0]
+
+    def _leave(self, version: int) -> None:
+        if version == self.version + 1:
+            self.version = version
 
     async def finish(self) -> None:
         """Stop a cell that nobody listens to any more, and see that what it changed is kept."""
@@ -508,7 +550,7 @@ class Use:
                     await self.collect(())
             if self._touching is not None:
                 if int(self._clock()) > self._touched_at:
-                    await self._touch(None)
+                    await self._touch()
                 await self._touching
         finally:
             self._container.touch()
@@ -518,8 +560,8 @@ class Use:
             await writer.write(data)
             return await writer.finish()
 
-    async def _touch(self, cells: int | None) -> None:
-        """Tell the store that the container is in use; it writes that while the cell runs."""
+    async def _touch(self, cells: int = 0) -> None:
+        """Tell the store that the container is in use, and of cells that begin; it writes that while the cell runs."""
         if self._touching is not None:
             await self._touching
         self._touched_at = int(self._clock())

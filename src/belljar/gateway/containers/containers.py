@@ -18,8 +18,18 @@ from belljar.gateway.containers import extract, names, workspace
 from belljar.gateway.containers.capacity import Capacity
 from belljar.gateway.containers.container import Container, Incoming, Services, Use, not_found
 from belljar.gateway.containers.policy import Policy
-from belljar.gateway.store.base import Blob, Blobs, ContainerFileRecord, ContainerRecord, FileRecord, Page, Records
-from belljar.gateway.store.blob_slices import Slice
+from belljar.gateway.containers.versions import Differences, compare
+from belljar.gateway.store import blob_slices
+from belljar.gateway.store.base import (
+    Blob,
+    Blobs,
+    ContainerFileRecord,
+    ContainerRecord,
+    FileRecord,
+    Page,
+    Records,
+    Version,
+)
 from belljar.sandbox import explain
 from belljar.sandbox.base import SandboxSource
 from belljar.sandbox.mime import guess_type
@@ -204,7 +214,7 @@ class Containers:
             if parts is None:
                 members = await self._unpacked(extract.unpack(file, filename, bounds))
             else:
-                members = [(path, Slice(blob.name, start, size).blob) for path, start, size in parts]
+                members = [(path, blob_slices.Slice(blob.name, start, size).blob) for path, start, size in parts]
         for path, content in members:
             self._check_size(path, content)
         return await self._put(container, [Incoming(path, content, guess_type(path)) for path, content in members])
@@ -236,7 +246,7 @@ class Containers:
     async def _put(self, container: ContainerRecord, incoming: Sequence[Incoming]) -> list[ContainerFileRecord]:
         container = await self._in_use(container)
         disk = self._policy.spec(container).limits.disk
-        return await self._container(container).put(incoming, disk=disk)
+        return [*(await self._container(container).put(incoming, disk=disk)).files]
 
     def _check_size(self, name: str, blob: Blob) -> None:
         most = self._policy.largest_file
@@ -272,6 +282,22 @@ class Containers:
         """Everything that the code finds in /mnt/data, by path: what the model is told of."""
         files = await self._records.all_container_files(container.id)
         return sorted((one for one in files if not names.is_figure(one)), key=lambda one: one.path)
+
+    async def version(self, container: ContainerRecord, number: int) -> tuple[Version, frozenset[str]]:
+        """Its state as it was at this number, and of which paths the bytes are kept no more."""
+        version = await self._records.get_version(container.id, number)
+        if version is None:
+            raise NotFound(f"Container {container.id} has no version {number}; its newest is {container.version}.")
+        wholes = {path: blob_slices.whole(file.blob) for path, file in version.files.items()}
+        unused = frozenset(await self._records.unused_blobs([*dict.fromkeys(wholes.values())]))
+        return version, frozenset(path for path, whole in wholes.items() if whole in unused)
+
+    async def differences(self, container: ContainerRecord, since: int, until: int) -> Differences:
+        """What changed in it from one version to another; nothing where it has not had them."""
+        if since >= until:
+            return Differences()
+        before, after = [await self._records.get_version(container.id, number) for number in (since, until)]
+        return Differences() if before is None or after is None else compare(before, after)
 
     async def _in_use(self, container: ContainerRecord) -> ContainerRecord:
         """As for a request that names it; and its idle clock starts anew."""

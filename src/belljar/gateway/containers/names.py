@@ -57,7 +57,11 @@ def placed_id(container_id: str, file_id: str) -> str:
 
 def is_figure(record: ContainerFileRecord) -> bool:
     """Whether this is a picture that a cell showed: named by its id, kept in the store, not in the workspace."""
-    return record.path.startswith(record.id)
+    return names_figure(record.path, record.id)
+
+
+def names_figure(path: str, id: str) -> bool:
+    return path.startswith(id)
 
 
 def shown(path: str) -> str:

@@ -15,7 +15,7 @@ from belljar.errors import BelljarError, Lost, NotFound, OperatorError, Refused,
 from belljar.gateway.containers import names
 from belljar.gateway.containers.policy import Policy
 from belljar.gateway.store import blob_slices
-from belljar.gateway.store.base import Blob, Blobs, ContainerFileRecord, Records
+from belljar.gateway.store.base import Blob, Blobs, Change, ContainerFileRecord, Records
 from belljar.sandbox import explain
 from belljar.sandbox.base import MIB, Content, FileInfo, Sandbox, Spec, Workspace
 from belljar.sandbox.outputs import FileChanged
@@ -96,6 +96,9 @@ class Collected(NamedTuple):
     left_out: list[LeftOut]
     gone: list[ContainerFileRecord]
     """Files that were there before."""
+    figures: list[ContainerFileRecord]
+    version: int
+    """Of the container, which has all of this."""
 
 
 def room(sizes: Iterable[int]) -> int:
@@ -278,51 +281,56 @@ async def delete(live: Live, path: str) -> None:
 
 
 async def collect(
-    live: Live, changed: Sequence[Found], records: Records, blobs: Blobs, policy: Policy, now: int
+    live: Live,
+    changed: Sequence[Found],
+    figures: Sequence[ContainerFileRecord],
+    records: Records,
+    blobs: Blobs,
+    policy: Policy,
+    now: int,
 ) -> Collected:
-    """Take what changed into the store, and forget there what is gone from the workspace.
+    """Take what changed into the store, and forget there what is gone from the workspace: as one change.
 
-    Where a cell was left before it told what it changed (`live.unseen`), everything is compared instead.
+    Where a cell was left before it told what it changed (`live.unseen`), everything is compared instead. `figures` are
+    no files of the workspace, and kept with the rest.
     """
     gone: list[ContainerFileRecord] = []
+    took: list[tuple[Found, Blob]] = []
+    left_out: list[LeftOut] = []
+    lost = False
     try:
         if live.unseen or live.known:  # else nothing can have gone: a listing costs more than a small cell
             listed = await live.sandbox.files.list()
-            gone = await _forget(live, {info.name for info in listed}, records)
+            present = {info.name for info in listed}
+            gone = [known.record for path, known in live.known.items() if path not in present]
             if live.unseen:
                 changed = [info for info in listed if not _is_known(live, info)]
     except Lost as error:
-        return Collected([], [LeftOut(info.name, info.size, str(error)) for info in changed], [])
-    chosen, left_out = _choose(live, changed, policy)
-    results = await _take_all(live, chosen, blobs, policy)
-    for result in results:
-        if isinstance(result, OperatorError):
-            raise result
-    left_out += [result for result in results if isinstance(result, LeftOut)]
-    took = [(info, result) for info, result in zip(chosen, results, strict=True) if isinstance(result, Blob)]
-    taken = []
-    if took:
-        taken = await records.put_container_files(
-            live.container_id, [_record(live, info, blob, now) for info, blob in took]
-        )
+        left_out, lost = [LeftOut(info.name, info.size, str(error)) for info in changed], True
+    else:
+        chosen, left_out = _choose(live, changed, policy)
+        results = await _take_all(live, chosen, blobs, policy)
+        for result in results:
+            if isinstance(result, OperatorError):
+                raise result
+        left_out += [result for result in results if isinstance(result, LeftOut)]
+        took = [(info, result) for info, result in zip(chosen, results, strict=True) if isinstance(result, Blob)]
+    put = [*(_record(live, info, blob, now) for info, blob in took), *figures]
+    # Of what is gone, that of which a newer one was put there meanwhile stays.
+    made = await records.change_container(live.container_id, Change(put=put, gone=gone, ran=live.running))
+    assert made is not None, "it is made of whatever version there is"
+    for record in gone:
+        del live.known[record.path]
+    taken, shown = made.files[: len(took)], made.files[len(took) :]
     for (info, _), record in zip(took, taken, strict=True):
         live.note(record, info)
-    live.running = live.unseen = False
-    return Collected(taken, left_out, gone)
+    live.running, live.unseen = False, lost and live.unseen
+    return Collected([*taken], left_out, gone, [*shown], made.version)
 
 
 def _is_known(live: Live, info: FileInfo) -> bool:
     known = live.known.get(info.name)
     return known is not None and (known.size, known.modified) == (info.size, info.modified)
-
-
-async def _forget(live: Live, present: set[str], records: Records) -> list[ContainerFileRecord]:
-    gone = [known.record for path, known in live.known.items() if path not in present]
-    if gone:
-        await records.delete_container_files(gone)  # not those of which a newer one was put there meanwhile
-    for record in gone:
-        del live.known[record.path]
-    return gone
 
 
 def _choose(live: Live, changed: Sequence[Found], policy: Policy) -> tuple[list[Found], list[LeftOut]]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from belljar.gateway.containers import LeftOut, Policy, names
+from belljar.gateway.containers import Differences, LeftOut, Policy, names
 from belljar.gateway.store.base import ContainerFileRecord, ContainerRecord
 from belljar.sandbox import explain
 
 MANY = 50
 """Files that are listed one by one."""
+_FEW = 10
+"""Files that are named in a sentence."""
 
 RESTARTED = (
     "[The Python session was restarted since the last call: all files in /mnt/data are back, but variables, imports "
@@ -48,6 +50,30 @@ def note(container: ContainerRecord, files: Sequence[ContainerFileRecord]) -> st
         parts.append(f"Installed by earlier calls: {', '.join(container.requirements)}.")
     told = "\n".join(parts)
     return f"[{told}]" if told else EMPTY
+
+
+def changes(since: Differences, policy: Policy) -> str:
+    """What became of the container while the model was not looking, in one sentence."""
+    parts = [
+        f"{what} {_named(some)}"
+        for what, some in (
+            ("added", since.added),
+            ("changed", since.changed),
+            ("removed", since.removed),
+            ("installed", since.installed),
+        )
+        if some
+    ]
+    if since.cells:
+        ran = "1 cell was" if since.cells == 1 else f"{since.cells} cells were"
+        then = "" if policy.isolation == "per_call" else ", so variables may differ"
+        parts.append(f"{ran} run in it{then}")
+    return f"[The container has changed since your last turn: {'; '.join(parts)}.]"
+
+
+def _named(some: Sequence[str]) -> str:
+    more = [f"{len(some) - _FEW} more"] if len(some) > _FEW else []
+    return ", ".join([*map(names.shown, some[:_FEW]), *more])
 
 
 def _kernel(policy: Policy, packages: Sequence[str]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
@@ -10,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from belljar.errors import BelljarError, InvalidRequest, NoneFree, OperatorError, OverQuota
-from belljar.gateway.containers import Containers, Policy, Use
+from belljar.gateway.containers import Containers, Differences, Policy, Use
 from belljar.gateway.interpreter import prompts
 from belljar.gateway.interpreter.transcript import Transcript
 from belljar.gateway.store.base import ContainerFileRecord, ContainerRecord
@@ -73,10 +72,21 @@ class Interpreter:
         about = prompts.describe(container, self._policy, packages)
         return FunctionTool(name=NAME, description=about, parameters=_PARAMETERS, strict=False)
 
-    def note(self, container: ContainerRecord, files: Sequence[ContainerFileRecord], known: str | None) -> str | None:
-        """What the container has by now, for the end of the conversation; None if the note that is `known` says it."""
+    def note(
+        self,
+        container: ContainerRecord,
+        files: Sequence[ContainerFileRecord],
+        known: str | None,
+        missed: Differences | None = None,
+    ) -> str | None:
+        """What the container has by now, for the end of the conversation; None if the note that is `known` says it.
+
+        `missed` is what became of it since the model knew it last.
+        """
         note = prompts.note(container, files)
-        return None if note == (known or prompts.EMPTY) else note
+        if missed:
+            note = f"{prompts.changes(missed, self._policy)}\n{note}"
+        return None if (known or prompts.EMPTY).endswith(note) else note
 
     async def run(
         self,
@@ -86,19 +96,24 @@ class Interpreter:
         *,
         timeout: float | None = None,
         moved: bool = False,
+        known: int | None = None,
     ) -> AsyncGenerator[Output | Ran, None]:
         """Text and displays as they come, and at the end one `Ran`. Leaving early stops the code.
 
-        `moved` says that the code which the model ran before was in another container, as it is then told.
+        `moved` says that the code which the model ran before was in another container, as it is then told. `known` is
+        the version of this one that it knows: it is told what has changed since.
 
         `NoneFree`, `OverQuota` and faults of the installation are raised; everything else that can go wrong with the
         code, its packages or its sandbox is told in the `Ran`.
         """
+        missed = Differences()
         try:
             if not code.strip():
                 raise InvalidRequest(prompts.NO_CODE, param="code")
             cell = make_cell(code, timeout)
             async with self._containers.use(container) as use:
+                if known is not None:
+                    missed = await self._containers.differences(container, known, use.began)
                 if requirements:
                     await use.require(requirements)
                 transcript = Transcript()
@@ -120,12 +135,13 @@ class Interpreter:
             raise
         except BelljarError as error:
             ran = _not_run(error)
+        if missed:
+            ran = replace(ran, told=f"{prompts.changes(missed, self._policy)}\n\n{ran.told}")
         yield replace(ran, told=f"{prompts.MOVED}\n\n{ran.told}") if moved else ran
 
     async def _collect_run(self, use: Use, transcript: Transcript, changed: Sequence[FileChanged], end: Exit) -> Ran:
-        files = await use.collect(changed)
         pictures = transcript.pictures
-        figures = await asyncio.gather(*(use.keep_figure(one.data, one.type) for one in pictures))
+        files = await use.collect(changed, [(one.data, one.type) for one in pictures])
         text = transcript.text
         if len(text) > self._policy.told:
             log = await _save_log(use, text, files)
@@ -135,7 +151,7 @@ class Interpreter:
             outputs=transcript.outputs,
             told=prompts.tell(text, healed=use.healed, files=files, left_out=use.left_out),
             images=tuple(one.url for one in pictures[: self._policy.images]),
-            files=(*files, *figures),
+            files=(*files, *use.figures),
             gone=use.gone,
             end=CellEnd(
                 exit=end.status,
@@ -149,7 +165,8 @@ class Interpreter:
                 seconds=end.seconds,
                 healed=use.healed,
                 files=tuple(one.path for one in files),
-                file_ids=tuple(one.id for one in (*files, *figures)),
+                file_ids=tuple(one.id for one in (*files, *use.figures)),
+                version=use.version,
             ),
         )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, Protocol
 
@@ -34,7 +34,9 @@ class ResponseRecord(Struct, frozen=True, kw_only=True):
     previous_id: str | None = None
     conversation_id: str | None = None
     container_id: str | None = None
-    """The container that `auto` used, for the next in the chain."""
+    """The container that `auto` used or would have used, for the next in the chain."""
+    container_version: int | None = None
+    """The version of it that this response left: what its model knows of it."""
     input: bytes = b"[]"
     """The items of this request alone, with ids, as a JSON array."""
     output: bytes = b"[]"
@@ -58,10 +60,12 @@ class ContainerRecord(Struct, frozen=True, kw_only=True):
     network: bytes = b'{"type":"disabled"}'
     requirements: tuple[str, ...] = ()
     cells: int = 0
-    """Cells run so far: above 0, a lost sandbox means lost variables."""
+    """Cells begun so far: above 0, a lost sandbox means lost variables."""
     deleted: bool = False
     hosted: bytes = b""
     """What is known of the container that a provider has for it, where that runs the code."""
+    version: int = 0
+    """How often its state has changed: see `Version`."""
 
 
 class ContainerFileRecord(Struct, frozen=True, kw_only=True):
@@ -76,6 +80,51 @@ class ContainerFileRecord(Struct, frozen=True, kw_only=True):
     source: Literal["user", "assistant"]
     blob: str
     type: str = "application/octet-stream"
+
+
+class FileRef(Struct, frozen=True, array_like=True):
+    """A file of a version, by its id and its content, whose bytes may be gone by now."""
+
+    id: str
+    blob: str
+
+
+class Version(Struct, frozen=True, kw_only=True):
+    """The state of a container after so many changes: its files by path, its packages, the cells that it had begun.
+
+    It keeps no bytes: what was replaced or deleted since is known by its digest alone.
+    """
+
+    number: int
+    files: Mapping[str, FileRef]
+    requirements: tuple[str, ...]
+    cells: int
+
+
+class Change(Struct, frozen=True, kw_only=True):
+    """What makes the next version of a container, whole or not at all."""
+
+    put: Sequence[ContainerFileRecord] = ()
+    """New at their paths, or the newer content of the files that were there, under the ids they had."""
+    gone: Sequence[ContainerFileRecord] = ()
+    """To be taken away, where they still have this content: a newer one stays."""
+    requirements: tuple[str, ...] | None = None
+    """All packages that it has from now on; None leaves them."""
+    ran: bool = False
+    """A cell ended: that is a change even if no file did."""
+    after: int | None = None
+    """Make it of this version alone; None takes whatever there is."""
+
+
+class Changed(Struct, frozen=True, kw_only=True):
+    """What came of a change."""
+
+    version: int
+    """The new number, or the old one where nothing changed."""
+    files: tuple[ContainerFileRecord, ...] = ()
+    """What was put, as it is kept."""
+    gone: tuple[ContainerFileRecord, ...] = ()
+    """What was taken away."""
 
 
 class FileRecord(Struct, frozen=True, kw_only=True):
@@ -157,34 +206,37 @@ class Records(Protocol):
     async def get_item(self, conversation_id: str, id: str) -> ItemRecord | None: ...
     async def delete_item(self, conversation_id: str, id: str) -> bool: ...
 
-    async def put_container(self, record: ContainerRecord) -> None: ...
-    async def touch_container(self, id: str, at: int, cells: int | None = None) -> None: ...
+    async def put_container(self, record: ContainerRecord) -> None:
+        """One that is there keeps its requirements, cells and version: `change_container` is for those."""
+        ...
+
+    async def touch_container(self, id: str, at: int, cells: int = 0) -> None:
+        """It is in use, and has begun so many cells more."""
+        ...
+
     async def get_container(self, id: str, owner: str) -> ContainerRecord | None: ...
     async def list_containers(self, owner: str, page: Page, name: str | None = None) -> list[ContainerRecord]:
         """Without those whose record says `deleted`."""
         ...
 
     async def delete_container(self, id: str, owner: str) -> bool:
-        """The row and its files' rows; their blobs are for `Blobs.remove_unused`."""
+        """The row, its files' rows and its versions; blobs are for `Blobs.remove_unused`."""
         ...
 
-    async def put_container_file(self, record: ContainerFileRecord) -> ContainerFileRecord:
-        """New at its path, or the newer content of the file that was there, under the id it had; what is kept."""
+    async def change_container(self, id: str, change: Change) -> Changed | None:
+        """Make its next version: no other change has the same number, in this process or another.
+
+        None where it is not at the version that the change is to be made of: then nothing has happened.
+        """
         ...
 
-    async def put_container_files(
-        self, container_id: str, records: Sequence[ContainerFileRecord]
-    ) -> list[ContainerFileRecord]:
-        """Each of these, as if one by one; all of them or none."""
+    async def get_version(self, id: str, number: int) -> Version | None:
+        """Its state as it was; None for a number that it has not reached."""
         ...
 
     async def get_container_file(self, container_id: str, id: str) -> ContainerFileRecord | None: ...
     async def list_container_files(self, container_id: str, page: Page) -> list[ContainerFileRecord]: ...
     async def all_container_files(self, container_id: str) -> list[ContainerFileRecord]: ...
-    async def delete_container_file(self, container_id: str, id: str) -> bool: ...
-    async def delete_container_files(self, files: Sequence[ContainerFileRecord]) -> None:
-        """Those of these that still have this content: a newer one stays."""
-        ...
 
     async def put_file(self, record: FileRecord) -> None:
         """Its bytes are on the disk before the row is: it lives on, whatever happens to the machine."""

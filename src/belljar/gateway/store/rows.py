@@ -80,9 +80,10 @@ def _response(row: Row) -> ResponseRecord:
         previous_id=row[5],
         conversation_id=row[6],
         container_id=row[7],
-        input=row[8],
-        output=row[9],
-        body=row[10],
+        container_version=row[8],
+        input=row[9],
+        output=row[10],
+        body=row[11],
     )
 
 
@@ -109,6 +110,7 @@ def _container(row: Row) -> ContainerRecord:
         cells=row[10],
         deleted=bool(row[11]),
         hosted=row[12],
+        version=row[13],
     )
 
 
@@ -158,7 +160,13 @@ _ONCE = ("owner", "created_at")
 RESPONSES = Table("responses", ResponseRecord, _response, once=_ONCE)
 CONVERSATIONS = Table("conversations", ConversationRecord, _conversation, once=_ONCE, write={"metadata": _encode})
 ITEMS = Table("items", ItemRecord, _item, order=("n",))
-CONTAINERS = Table("containers", ContainerRecord, _container, once=_ONCE, write={"requirements": _encode})
+CONTAINERS = Table(
+    "containers",
+    ContainerRecord,
+    _container,
+    once=(*_ONCE, "requirements", "cells", "version"),
+    write={"requirements": _encode},
+)
 CONTAINER_FILES = Table(
     "container_files", ContainerFileRecord, _container_file, key=("container_id", "path"), once=("id", "created_at")
 )

@@ -118,6 +118,20 @@ MIGRATIONS: Sequence[str] = (
     ) WITHOUT ROWID;
     """,
     "ALTER TABLE containers ADD COLUMN hosted BLOB NOT NULL DEFAULT x'';",
+    # A row for each version, with what it changed as it was before: an older state is today's with the newer rows
+    # undone, so that a cell costs one small row, however many files there are. `cells` is the count at that version.
+    """
+    ALTER TABLE containers ADD COLUMN version INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE responses ADD COLUMN container_version INTEGER;
+    CREATE TABLE container_versions (
+        container_id TEXT NOT NULL REFERENCES containers (id) ON DELETE CASCADE,
+        number INTEGER NOT NULL,
+        cells INTEGER NOT NULL,
+        before BLOB NOT NULL,
+        PRIMARY KEY (container_id, number)
+    ) WITHOUT ROWID;
+    INSERT INTO container_versions SELECT id, 0, cells, x'' FROM containers;
+    """,
 )
 
 

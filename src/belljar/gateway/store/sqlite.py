@@ -6,7 +6,8 @@ import asyncio
 import secrets
 import sqlite3
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
 from typing import TypeVar
@@ -14,8 +15,10 @@ from typing import TypeVar
 import msgspec
 
 from belljar.errors import InvalidRequest, NotFound
-from belljar.gateway.store import disk_errors
+from belljar.gateway.store import disk_errors, versions
 from belljar.gateway.store.base import (
+    Change,
+    Changed,
     ContainerFileRecord,
     ContainerRecord,
     ConversationRecord,
@@ -24,6 +27,7 @@ from belljar.gateway.store.base import (
     KeyRecord,
     Page,
     ResponseRecord,
+    Version,
 )
 from belljar.gateway.store.connection import connect
 from belljar.gateway.store.response_cache import Recent
@@ -187,9 +191,9 @@ class SqliteRecords:
     async def put_container(self, record: ContainerRecord) -> None:
         await self._put(CONTAINERS, record)
 
-    async def touch_container(self, id: str, at: int, cells: int | None = None) -> None:
+    async def touch_container(self, id: str, at: int, cells: int = 0) -> None:
         await self._run(
-            "UPDATE containers SET last_active_at = max(last_active_at, ?), cells = coalesce(?, cells) WHERE id = ?",
+            "UPDATE containers SET last_active_at = max(last_active_at, ?), cells = cells + ? WHERE id = ?",
             at,
             cells,
             id,
@@ -204,28 +208,15 @@ class SqliteRecords:
     async def delete_container(self, id: str, owner: str) -> bool:
         return await self._run("DELETE FROM containers WHERE id = ? AND owner = ?", id, owner) > 0
 
-    async def put_container_file(self, record: ContainerFileRecord) -> ContainerFileRecord:
-        [kept] = await self.put_container_files(record.container_id, [record])
-        return kept
+    async def change_container(self, id: str, change: Change) -> Changed | None:
+        made = await self._writer.submit(lambda connection: versions.make(connection, id, change))
+        if made is versions.Refusal.MISSING:
+            raise NotFound(f"Container with id {id!r} not found.")
+        return made if isinstance(made, Changed) else None
 
-    async def put_container_files(
-        self, container_id: str, records: Sequence[ContainerFileRecord]
-    ) -> list[ContainerFileRecord]:
-        def work(connection: sqlite3.Connection) -> list[ContainerFileRecord] | None:
-            if not _has(connection, "containers", container_id):
-                return None
-            rows = list(map(CONTAINER_FILES.write, records))
-            if connection.executemany(CONTAINER_FILES.add, rows).rowcount == len(rows):
-                return list(records)  # all new, as those of an archive mostly are
-            connection.executemany(CONTAINER_FILES.upsert, rows)
-            where = f"{CONTAINER_FILES.select} WHERE container_id = ? AND path = ?"
-            found = [connection.execute(where, (container_id, record.path)).fetchone() for record in records]
-            return list(map(CONTAINER_FILES.read, found))
-
-        kept = await self._writer.submit(work)
-        if kept is None:
-            raise NotFound(f"Container with id {container_id!r} not found.")
-        return kept
+    async def get_version(self, id: str, number: int) -> Version | None:
+        with self._snapshot() as connection:
+            return versions.read(connection, id, number)
 
     async def get_container_file(self, container_id: str, id: str) -> ContainerFileRecord | None:
         return self._one(CONTAINER_FILES, "WHERE id = ? AND container_id = ?", id, container_id)
@@ -235,14 +226,6 @@ class SqliteRecords:
 
     async def all_container_files(self, container_id: str) -> list[ContainerFileRecord]:
         return self._all(CONTAINER_FILES, "WHERE container_id = ? ORDER BY created_at, n", container_id)
-
-    async def delete_container_files(self, files: Sequence[ContainerFileRecord]) -> None:
-        statement = "DELETE FROM container_files WHERE id = ? AND container_id = ? AND blob = ?"
-        values = [(one.id, one.container_id, one.blob) for one in files]
-        await self._writer.submit(lambda connection: connection.executemany(statement, values))
-
-    async def delete_container_file(self, container_id: str, id: str) -> bool:
-        return await self._run("DELETE FROM container_files WHERE id = ? AND container_id = ?", id, container_id) > 0
 
     # Files
 
@@ -302,6 +285,19 @@ class SqliteRecords:
     async def _run(self, sql: str, *values: object) -> int:
         """One statement; how many rows it changed."""
         return await self._writer.submit(lambda connection: connection.execute(sql, values).rowcount)
+
+    @contextmanager
+    def _snapshot(self) -> Iterator[sqlite3.Connection]:
+        """Several reads that see one state."""
+        try:
+            with self._turn:
+                self._reading.execute("BEGIN")
+                try:
+                    yield self._reading
+                finally:
+                    self._reading.execute("COMMIT")
+        except sqlite3.Error as error:
+            raise disk_errors.of_sqlite(error, self._path) from error
 
     def _rows(self, sql: str, *values: object) -> list[Row]:
         # In the caller's thread: a hop to another takes three times as long as the read.
