@@ -29,7 +29,16 @@ class Ignored(Struct, frozen=True, kw_only=True):
     """Why, and what to do about it."""
 
 
+class LeftContainer(Struct, frozen=True, kw_only=True):
+    """A container as a response left it."""
+
+    id: str
+    version: int
+    """How often its files, its packages or its cells had changed: another number later means that it has moved on."""
+
+
 class ResponseExtras(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """`belljar` in a response: there only where there is something to tell."""
 
     ignored: tuple[Ignored, ...] = ()
+    container: LeftContainer | None = None

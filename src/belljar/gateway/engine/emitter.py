@@ -12,7 +12,7 @@ from belljar.gateway.engine.turn import Turn
 from belljar.gateway.engine.turn_rules import TurnRules
 from belljar.wire import events, ids
 from belljar.wire.events import ErrorDetail, Event
-from belljar.wire.extras import Ignored, ResponseExtras
+from belljar.wire.extras import Ignored, LeftContainer, ResponseExtras
 from belljar.wire.items import OutputItem
 from belljar.wire.responses import IncompleteDetails, Response, ResponseError, Usage
 
@@ -49,7 +49,13 @@ class Emitter:
         if not ignored:
             return
         extras = self._start.belljar or ResponseExtras()
-        extras = structs.replace(extras, ignored=(*extras.ignored, *ignored))
+        self._tell(structs.replace(extras, ignored=(*extras.ignored, *ignored)))
+
+    def leave(self, container: LeftContainer) -> None:
+        """Tell the caller how the container is left."""
+        self._tell(structs.replace(self._start.belljar or ResponseExtras(), container=container))
+
+    def _tell(self, extras: ResponseExtras) -> None:
         self._start = structs.replace(self._start, belljar=extras)
 
     def begin(self, *, queued: bool = False) -> list[Event]:

@@ -12,6 +12,7 @@ from belljar.gateway.engine.turn_calls import Stray
 from belljar.gateway.store.base import Records, ResponseRecord
 from belljar.wire import ids
 from belljar.wire.items import (
+    CellEnd,
     CodeInterpreterCall,
     Compaction,
     CompactionTrigger,
@@ -37,6 +38,8 @@ class History(Struct, frozen=True, kw_only=True):
     own: tuple[InputItem, ...] = ()
     containers: tuple[str, ...] = ()
     """Of code that ran before, newest first."""
+    versions: Mapping[str, int] = {}
+    """Of these containers, the newest that the model knows of."""
     compact_now: bool = False
 
     @property
@@ -67,12 +70,15 @@ async def recall(
     """Everything before, in order: the chain or the conversation, then the input. Faults name what does not fit."""
     before: list[InputItem] = []
     containers: list[str] = []
+    versions: dict[str, int] = {}
     if asked.previous_response_id is not None:
         for record in await _chain(records, asked.previous_response_id, owner, memory or {}):
             before += read_stored_items(record.input)
             before += read_stored_items(record.output)
             if record.container_id is not None:
                 containers.append(record.container_id)
+                if record.container_version is not None:
+                    versions[record.container_id] = record.container_version
     elif asked.conversation is not None:
         if await records.get_conversation(asked.conversation, owner) is None:
             raise NotFound(f"Conversation with id '{asked.conversation}' not found.")
@@ -81,12 +87,17 @@ async def recall(
     own = numbered(await _dereference(records, asked.input, before, owner), response_id)
     items = [*before, *own]
     _check(items)
-    containers += [item.container_id for item in items if type(item) is CodeInterpreterCall]
+    cells = [item for item in items if type(item) is CodeInterpreterCall]
+    containers += [cell.container_id for cell in cells]
+    for cell in cells:
+        if isinstance(cell.belljar, CellEnd) and cell.belljar.version is not None:
+            versions[cell.container_id] = max(versions.get(cell.container_id, 0), cell.belljar.version)
     compact_now = bool(own) and isinstance(own[-1], CompactionTrigger)
     return History(
         before=_after_compaction(before, own),
         own=tuple(own[:-1] if compact_now else own),
         containers=tuple(dict.fromkeys(reversed(containers))),
+        versions=versions,
         compact_now=compact_now,
     )
 

@@ -12,6 +12,7 @@ from typing import Literal
 from msgspec import structs
 
 from belljar.errors import BelljarError, NotFound
+from belljar.gateway.containers import Differences
 from belljar.gateway.engine import compaction, replay, snapshots, tool_selection, unsealing
 from belljar.gateway.engine.caller import Caller
 from belljar.gateway.engine.cell_emitter import CellEmitter
@@ -37,6 +38,7 @@ from belljar.vendors.request import ModelRequest
 from belljar.wire import faults, ids
 from belljar.wire.codec import encode
 from belljar.wire.events import TERMINAL, ErrorDetail, Event
+from belljar.wire.extras import LeftContainer
 from belljar.wire.items import CellEnd, CodeInterpreterCall, Compaction, InputItem
 from belljar.wire.requests import CreateResponse
 from belljar.wire.responses import Response, Usage
@@ -75,6 +77,8 @@ class Run:
         self._container: ContainerRecord | None = None
         self._prospect: ContainerRecord | None = None
         """The container that the first call will get, where there is none yet."""
+        self._known: int | None = None
+        """The version of either that the model knows."""
         self._hosting: ProviderExecution | None = None
         self._recalled = History()
         self._context: tuple[InputItem, ...] = ()
@@ -223,6 +227,8 @@ class Run:
                     yield said
             result = turn.end()
             self._calls_left = result.calls_left
+            if self._hosting is not None and self._container is not None:
+                await self._leave(self._container)
             if result.finish in ("length", "filtered"):
                 reason: Literal["max_output_tokens", "content_filter"]
                 reason = "max_output_tokens" if result.finish == "length" else "content_filter"
@@ -264,20 +270,22 @@ class Run:
             earlier = hosting is not None and recalled.containers
             if isinstance(tool.container, str) or file_ids or has_files(recalled.items) or earlier:
                 container = await self._hold()
+                missed = await self._missed(container)
                 if file_ids:
                     await self._stage.place_ids(container, file_ids, f"{self._tool_path()}.container.file_ids")
                 await self._stage.place_again(container, recalled.before)
                 recalled = structs.replace(recalled, own=await self._stage.place_parts(container, recalled.own))
+                await self._leave(container)
                 await self._look(container)
                 if hosting is not None:
                     where = f"{self._tool_path()}.container"
                     if self._moved(container):
                         hosting.tell_moved()
                     await self._deadline.wait(hosting.supply(container, self._stage.params, where))
-            elif hosting is None:
-                await self._foresee()
+            else:
+                missed = await self._missed(await self._foresee()) if hosting is None else Differences()
             if hosting is None:
-                recalled = self._noted(recalled)
+                recalled = self._noted(recalled, missed)
         self._recalled = recalled
         whole = self._recalled.items
         housed = tool is not None
@@ -296,13 +304,30 @@ class Run:
             return route
         return structs.replace(route, model=WithImages(route.model, self._stage.words, blind=not route.traits.sees))
 
-    def _noted(self, recalled: History) -> History:
+    def _noted(self, recalled: History, missed: Differences) -> History:
         """With what the container has by now, unless the model knows: told at the end, where it spoils no prefix."""
         container = self._container or self._prospect
         assert container is not None, "it is held, or was looked for"
+        if missed and not replay.can_note(recalled.own):
+            self._know(container.id, recalled.versions[container.id])  # its first call is told
         known = replay.last_note(recalled.items)
-        note = self._rooms.interpreter.note(container, self._citations.files, known)
+        note = self._rooms.interpreter.note(container, self._citations.files, known, missed)
         return recalled if note is None else structs.replace(recalled, own=replay.with_note(recalled.own, note))
+
+    async def _missed(self, container: ContainerRecord) -> Differences:
+        """What became of the container since the model knew it last."""
+        since = self._recalled.versions.get(container.id, container.version)
+        return await self._rooms.containers.differences(container, since, container.version)
+
+    async def _leave(self, container: ContainerRecord) -> None:
+        """The container is known as it is by now."""
+        fresh = await self._rooms.records.get_container(container.id, container.owner)
+        if fresh is not None:
+            self._know(fresh.id, fresh.version)
+
+    def _know(self, container_id: str, version: int) -> None:
+        self._known = version
+        self._emitter.leave(LeftContainer(id=container_id, version=version))
 
     def _tool_path(self) -> str:
         return f"tools[{next(at for at, tool in enumerate(self._tools) if tool is self._tool)}]"
@@ -324,16 +349,21 @@ class Run:
                 )
             if self._prospect is not None and self._prospect.id != self._container.id:  # it was deleted meanwhile
                 self._citations.gone(self._citations.files)
+            if self._prospect is None or self._prospect.id != self._container.id:
+                id, version = self._container.id, self._container.version
+                self._know(id, min(version, self._recalled.versions.get(id, version)))
             await self._look(self._container)
         return self._container
 
-    async def _foresee(self) -> None:
+    async def _foresee(self) -> ContainerRecord:
         """Look at the container that a call would get: the model is told of it before it calls, if it ever does."""
         self._prospect = await self._rooms.containers.prospect(
             self._caller.owner, self._recalled.containers, memory=self._memory_asked()
         )
         if self._prospect.id:
+            self._know(self._prospect.id, self._prospect.version)
             await self._look(self._prospect)
+        return self._prospect
 
     def _memory_asked(self) -> str | None:
         container = self._tool.container if self._tool is not None else None
@@ -477,7 +507,12 @@ class Run:
         most = self._rooms.options.timeout
         timeout = max(left, 0.001) if most is None or left < most else None
         run = self._rooms.interpreter.run(
-            container, arguments.code, arguments.requirements, timeout=timeout, moved=self._moved(container)
+            container,
+            arguments.code,
+            arguments.requirements,
+            timeout=timeout,
+            moved=self._moved(container),
+            known=self._known,
         )
         ran: Ran | None = None
         began = time.monotonic()
@@ -496,6 +531,8 @@ class Run:
             self._note(container, arguments.code, "incomplete", end)
             raise
         assert ran is not None, "the interpreter's last value tells how it went"
+        if ran.end.version is not None:
+            self._know(container.id, ran.end.version)
         self._citations.gone(ran.gone)
         self._citations.made(ran.files)
         end = await self._inliner.add(ran.end, ran.files)
@@ -546,9 +583,14 @@ class Run:
         if not request.store and self._memory is None and request.conversation is None:
             return
         output = self._emitter.items
-        container_id = None if self._container is None else self._container.id
+        container = self._container or self._prospect
         kept = snapshots.record(
-            response, self._caller.owner, own=self._recalled.own, output=output, container_id=container_id
+            response,
+            self._caller.owner,
+            own=self._recalled.own,
+            output=output,
+            container_id=None if container is None else container.id or None,
+            container_version=self._known,
         )
         if request.store:
             await records.put_response(kept)

@@ -38,11 +38,20 @@ def last_note(items: Iterable[InputItem]) -> str | None:
 
 def with_note(own: Sequence[InputItem], note: str) -> tuple[InputItem, ...]:
     """A request's items, of which the user's last message is to be told with a note."""
-    last = max((at for at, item in enumerate(own) if type(item) is Message and item.role == "user"), default=None)
+    last = max((at for at, item in enumerate(own) if _takes_note(item)), default=None)
     return tuple(
         structs.replace(item, told=note) if at == last and type(item) is Message else item
         for at, item in enumerate(own)
     )
+
+
+def can_note(own: Iterable[InputItem]) -> bool:
+    """Whether there is a message to tell a note with."""
+    return any(map(_takes_note, own))
+
+
+def _takes_note(item: InputItem) -> bool:
+    return type(item) is Message and item.role == "user"
 
 
 def shown(items: Iterable[InputItem]) -> dict[str, tuple[str, ...]]:

@@ -87,6 +87,7 @@ def record(
     own: Sequence[InputItem],
     output: Sequence[OutputItem],
     container_id: str | None,
+    container_version: int | None = None,
 ) -> ResponseRecord:
     """What is kept: the snapshot without its output beside the output with everything in it, each once."""
     conversation = response.conversation
@@ -99,6 +100,7 @@ def record(
         previous_id=response.previous_response_id,
         conversation_id=conversation.id if isinstance(conversation, ConversationRef) else None,
         container_id=container_id,
+        container_version=container_version,
         input=encode(own),
         output=encode(output),
         body=encode(structs.replace(response, output=())),
