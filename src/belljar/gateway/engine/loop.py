@@ -248,7 +248,7 @@ class Run:
             if self._tokens_left() == 0:
                 yield emitter.cut("max_output_tokens", self._usage)
                 return
-        wanting = number == last and bool(result.cells)
+        wanting = number == last and bool(result.cells or (result.strays and not result.calls))
         unanswered = wanting or ((number == last or result.ignored) and not result.answered)
         if self._citations.owed and not result.calls:
             yield emitter.cite_rest()
