@@ -15,12 +15,43 @@ Handler: TypeAlias = Callable[[Any], Awaitable[Answer]]
 """Takes the application's own kind of `Request`."""
 
 
+class Content(Struct, frozen=True):
+    """What a body holds: a type that JSON is made of, or bytes where there is none."""
+
+    type: Any
+    media: str = "application/json"
+
+
+class Parameter(Struct, frozen=True):
+    """Something that the query of an address may say."""
+
+    name: str
+    type: Any
+    description: str = ""
+
+
+class Operation(Struct, frozen=True):
+    """What a route says of itself, for the description that is made of all of them."""
+
+    summary: str
+    gives: tuple[Content, ...] = ()
+    takes: tuple[Content, ...] = ()
+    query: tuple[Parameter, ...] = ()
+    also: tuple[tuple[int, str], ...] = ()
+    """Further statuses that say the same in other circumstances, and which these are."""
+
+
+def json_of(type: Any) -> tuple[Content, ...]:
+    return (Content(type),)
+
+
 class Route(Struct, frozen=True):
     """`/v1/files/{id}`: a name in braces takes one segment, `{id+}` at the end takes all that are left."""
 
     method: str
     template: str
     handler: Handler
+    about: Operation
     open: bool = False
     """Needs no key."""
 

@@ -39,6 +39,27 @@ class Deleted(Struct, frozen=True, kw_only=True):
     deleted: bool = True
 
 
+class ListedModel(Struct, frozen=True, kw_only=True):
+    """One that can be asked for."""
+
+    id: str
+    object: Literal["model"] = "model"
+    created: int
+    owned_by: str
+
+
+class ModelList(Struct, frozen=True, kw_only=True):
+    object: Literal["list"] = "list"
+    data: tuple[ListedModel, ...]
+
+
+class InputTokens(Struct, frozen=True, kw_only=True):
+    """How many there would be, estimated."""
+
+    object: Literal["response.input_tokens"] = "response.input_tokens"
+    input_tokens: int
+
+
 def page(rows: Sequence[Row], limit: int, shown: Callable[[Row], T]) -> ListPage[T]:
     """Of at most `limit` rows; one row more says that there are more."""
     kept = rows[:limit]

@@ -47,13 +47,23 @@ class Fault(Struct, frozen=True, kw_only=True):
         return headers
 
 
-def body(fault: Fault) -> bytes:
+class ErrorSaid(Struct, frozen=True):
+    message: str
+    type: str
+    param: str | None
+    code: str | None
+
+
+class ErrorBody(Struct, frozen=True):
     """The one shape of an error on this wire; all four keys are always there."""
+
+    error: ErrorSaid
+
+
+def body(fault: Fault) -> bytes:
     # A file name that is not UTF-8 may be part of the message.
     message = fault.message.encode(errors="replace").decode()
-    return msgspec.json.encode(
-        {"error": {"message": message, "type": fault.type, "param": fault.param, "code": fault.code}}
-    )
+    return msgspec.json.encode(ErrorBody(ErrorSaid(message, fault.type, fault.param, fault.code)))
 
 
 def of(error: BelljarError) -> Fault:

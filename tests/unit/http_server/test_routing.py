@@ -8,23 +8,24 @@ from hypothesis import strategies as st
 
 from belljar.http_server.reply import Answer, Reply
 from belljar.http_server.request import Request
-from belljar.http_server.routing import Found, Missed, Route, Router
+from belljar.http_server.routing import Found, Missed, Operation, Route, Router
 
 
 async def nothing(request: Request) -> Answer:
     return Reply(204)
 
 
+NOTHING = Operation("Nothing")
 ROUTES = [
-    Route("GET", "/", nothing),
-    Route("GET", "/v1/files", nothing),
-    Route("POST", "/v1/files", nothing),
-    Route("GET", "/v1/files/{id}", nothing),
-    Route("DELETE", "/v1/files/{id}", nothing),
-    Route("GET", "/v1/files/{id}/content", nothing),
-    Route("POST", "/v1/responses/compact", nothing),
-    Route("GET", "/v1/responses/{id}", nothing),
-    Route("GET", "/v1/models/{id+}", nothing),
+    Route("GET", "/", nothing, NOTHING),
+    Route("GET", "/v1/files", nothing, NOTHING),
+    Route("POST", "/v1/files", nothing, NOTHING),
+    Route("GET", "/v1/files/{id}", nothing, NOTHING),
+    Route("DELETE", "/v1/files/{id}", nothing, NOTHING),
+    Route("GET", "/v1/files/{id}/content", nothing, NOTHING),
+    Route("POST", "/v1/responses/compact", nothing, NOTHING),
+    Route("GET", "/v1/responses/{id}", nothing, NOTHING),
+    Route("GET", "/v1/models/{id+}", nothing, NOTHING),
 ]
 ROUTER = Router(ROUTES)
 

@@ -184,7 +184,7 @@ class _StreamOptions(StreamOptions, frozen=True, kw_only=True, forbid_unknown_fi
     include_usage: bool = False
 
 
-class _Body(Sampling, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ChatBody(Sampling, frozen=True, kw_only=True, forbid_unknown_fields=True):
     model: Id
     messages: Annotated[tuple[_AnyMessage, ...], Meta(min_length=1)]
     tools: tuple[_FunctionTool | _CustomTool | _CodeTool, ...] = ()
@@ -234,7 +234,7 @@ class Chat(Struct, frozen=True, kw_only=True):
 
 def read_chat(data: dict[str, Json]) -> Chat:
     """The request; an `InvalidRequest` names the field in the caller's own terms."""
-    body = fit(_add_call_types(data), _Body, "")
+    body = fit(_add_call_types(data), ChatBody, "")
     _check(body)
     check_stream_options(body.stream_options)
     tools = read_tools([_tool(tool) for tool in body.tools], "tools")
@@ -288,7 +288,7 @@ def _with_types(message: Json) -> Json:
     return {**message, "tool_calls": [{"type": "function", **one} if isinstance(one, dict) else one for one in calls]}
 
 
-def _check(body: _Body) -> None:
+def _check(body: ChatBody) -> None:
     """What we cannot do is refused rather than passed over."""
     once = "Ask once for every answer you want."
     refused: list[tuple[str, bool, str]] = [

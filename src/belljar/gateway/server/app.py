@@ -21,6 +21,7 @@ from belljar.gateway.server.routes import page
 from belljar.gateway.server.routes.chat import ChatRoutes
 from belljar.gateway.server.routes.containers import ContainerRoutes
 from belljar.gateway.server.routes.conversations import ConversationRoutes
+from belljar.gateway.server.routes.description import DescriptionRoutes
 from belljar.gateway.server.routes.files import Files
 from belljar.gateway.server.routes.health import HealthRoutes
 from belljar.gateway.server.routes.models import ModelRoutes
@@ -68,7 +69,7 @@ class GatewayApp:
         self._me = me
         self._origins = Origins(options.origins)
         self._quotas = quotas = Quotas(options.quota, services.records, clock, services.engine.in_background)
-        self._router = Router(
+        self.routes = DescriptionRoutes(
             [
                 *ResponseRoutes(services.engine, quotas, options).routes(),
                 *ChatRoutes(services.engine, quotas, options).routes(),
@@ -79,7 +80,8 @@ class GatewayApp:
                 *HealthRoutes(services.health, metrics).routes(),
                 *(page.routes(services, quotas, options) if options.page else ()),
             ]
-        )
+        ).routes()
+        self.router = Router(self.routes)
         self._socket = ResponseSocket(services.engine, quotas, self._ledger, options)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -94,7 +96,7 @@ class GatewayApp:
     # -- HTTP ---------------------------------------------------------------------------------------------------------
 
     async def _http(self, request: Request, send: Send) -> None:
-        found = self._router.find(request.method, request.path)
+        found = self.router.find(request.method, request.path)
         sender = Sender(request, send, self.wording)
         self._in_flight.add()
         try:

@@ -12,7 +12,7 @@ from belljar.gateway.containers.names import MOUNT
 from belljar.gateway.server.interfaces import ModelInfo
 from belljar.gateway.store.base import ContainerFileRecord, ContainerRecord, ConversationRecord, FileRecord, ItemRecord
 from belljar.wire import answers
-from belljar.wire.answers import Deleted, DeletedKind, ListPage, Row
+from belljar.wire.answers import Deleted, DeletedKind, ListedModel, ListPage, Row
 from belljar.wire.codec import encode
 from belljar.wire.containers import Container, ContainerFile, Network
 from belljar.wire.conversations import Conversation
@@ -68,8 +68,8 @@ def conversation(record: ConversationRecord) -> Conversation:
     return Conversation(id=record.id, created_at=record.created_at, metadata=record.metadata)
 
 
-def model(info: ModelInfo) -> dict[str, Any]:
-    return {"id": info.id, "object": "model", "created": info.created, "owned_by": info.owned_by}
+def model(info: ModelInfo) -> ListedModel:
+    return ListedModel(id=info.id, created=info.created, owned_by=info.owned_by)
 
 
 def deleted(id: str, kind: DeletedKind) -> bytes:

@@ -7,7 +7,8 @@ from contextlib import AbstractContextManager, contextmanager
 
 from belljar.errors import BelljarError
 from belljar.gateway.chat_completions.answers import Chunks, completion, error_frame, fault_of, fault_of_failed
-from belljar.gateway.chat_completions.reading import read_chat
+from belljar.gateway.chat_completions.reading import ChatBody, read_chat
+from belljar.gateway.server.bodies import ChatCompletion
 from belljar.gateway.server.interfaces import Engine
 from belljar.gateway.server.options import Options
 from belljar.gateway.server.quota import Quotas
@@ -16,8 +17,14 @@ from belljar.gateway.server.routes.responses import finished
 from belljar.http_server.event_stream import event_stream, frame_batches
 from belljar.http_server.reply import Answer, Reply
 from belljar.http_server.request import Refusal
-from belljar.http_server.routing import Route
+from belljar.http_server.routing import Content, Operation, Route, json_of
 from belljar.wire.requests import CreateResponse
+
+_ASK = Operation(
+    "Ask a model, in the words of chat completions",
+    (Content(ChatCompletion), Content(ChatCompletion, "text/event-stream")),
+    json_of(ChatBody),
+)
 
 
 class ChatRoutes:
@@ -27,7 +34,7 @@ class ChatRoutes:
         self._options = options
 
     def routes(self) -> list[Route]:
-        return [Route("POST", "/v1/chat/completions", self.create)]
+        return [Route("POST", "/v1/chat/completions", self.create, _ASK)]
 
     async def create(self, request: Request) -> Answer:
         chat = read_chat(await request.json(self._options.largest_body))

@@ -18,12 +18,19 @@ from belljar.gateway.server.request import Request
 from belljar.gateway.store.base import ContainerFileRecord
 from belljar.http_server import filenames
 from belljar.http_server.reply import NOSNIFF, Answer, Reply, Stream
-from belljar.http_server.routing import Route
+from belljar.http_server.routing import Content, Operation, Parameter, Route, json_of
 from belljar.visible import visible
 from belljar.wire.codec import encode
 
 _ZIP64 = 1 << 30
 """Files from this size on get the wider fields; those of a smaller one cannot overflow."""
+
+
+_ZIP = Operation(
+    "Its files in one archive",
+    (Content(None, "application/zip"),),
+    query=(Parameter("file_id", list[str], "Only these."),),
+)
 
 
 class Named(Struct, frozen=True):
@@ -41,8 +48,13 @@ class Produced:
 
     def routes(self) -> list[Route]:
         return [
-            Route("GET", "/belljar/containers/{id}/files", self.index),
-            Route("GET", "/belljar/containers/{id}/zip", self.zipped),
+            Route(
+                "GET",
+                "/belljar/containers/{id}/files",
+                self.index,
+                Operation("Its files, as the page shows them", json_of(dict)),
+            ),
+            Route("GET", "/belljar/containers/{id}/zip", self.zipped, _ZIP),
         ]
 
     async def index(self, request: Request) -> Answer:

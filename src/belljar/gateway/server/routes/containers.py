@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from belljar.errors import InvalidRequest
 from belljar.gateway.server import objects, uploads
+from belljar.gateway.server.bodies import CONTENT, PAGE, PlaceBody, PlaceForm
 from belljar.gateway.server.interfaces import Services
 from belljar.gateway.server.options import Options
 from belljar.gateway.server.quota import Quotas
@@ -12,11 +13,13 @@ from belljar.gateway.store.base import Blob, ContainerFileRecord, ContainerRecor
 from belljar.http_server import downloads
 from belljar.http_server.multipart import MULTIPART
 from belljar.http_server.reply import Answer, Reply
-from belljar.http_server.routing import Route
+from belljar.http_server.routing import Content, Operation, Parameter, Route, json_of
 from belljar.wire import error_messages, reading
+from belljar.wire.answers import Deleted, ListPage
 from belljar.wire.codec import encode
-from belljar.wire.containers import Container
+from belljar.wire.containers import Container, ContainerFile
 from belljar.wire.items import Json
+from belljar.wire.requests import CreateContainer
 
 _FIELDS = {"file_id", "extract"}
 _ARCHIVES = {
@@ -30,6 +33,20 @@ _ARCHIVES = {
 """What a body may say it is; what it is, it shows itself."""
 
 
+_ONE = json_of(Container)
+_LISTED = (*PAGE, Parameter("name", str, "Only those of this name."))
+_ADD = Operation(
+    "Put a file into it, or unpack an archive",
+    json_of(ContainerFile | ListPage[ContainerFile]),
+    (
+        Content(PlaceBody),
+        Content(PlaceForm, "multipart/form-data"),
+        *(Content(None, kind.decode()) for kind in sorted(_ARCHIVES)),
+    ),
+    query=(Parameter("extract", bool, "Unpack it."),),
+)
+
+
 class ContainerRoutes:
     def __init__(self, services: Services, quotas: Quotas, options: Options) -> None:
         self._containers = services.containers
@@ -41,15 +58,20 @@ class ContainerRoutes:
     def routes(self) -> list[Route]:
         one, files = "/v1/containers/{id}", "/v1/containers/{id}/files"
         return [
-            Route("POST", "/v1/containers", self.create),
-            Route("GET", "/v1/containers", self.index),
-            Route("GET", one, self.get),
-            Route("DELETE", one, self.delete),
-            Route("POST", files, self.add_file),
-            Route("GET", files, self.list_files),
-            Route("GET", f"{files}/{{file_id}}", self.get_file),
-            Route("DELETE", f"{files}/{{file_id}}", self.delete_file),
-            Route("GET", f"{files}/{{file_id}}/content", self.content),
+            Route("POST", "/v1/containers", self.create, Operation("Make one", _ONE, json_of(CreateContainer))),
+            Route(
+                "GET",
+                "/v1/containers",
+                self.index,
+                Operation("All of them", json_of(ListPage[Container]), query=_LISTED),
+            ),
+            Route("GET", one, self.get, Operation("One of them", _ONE)),
+            Route("DELETE", one, self.delete, Operation("Delete it with its files", json_of(Deleted))),
+            Route("POST", files, self.add_file, _ADD),
+            Route("GET", files, self.list_files, Operation("Its files", json_of(ListPage[ContainerFile]), query=PAGE)),
+            Route("GET", f"{files}/{{file_id}}", self.get_file, Operation("A file", json_of(ContainerFile))),
+            Route("DELETE", f"{files}/{{file_id}}", self.delete_file, Operation("Delete a file", json_of(Deleted))),
+            Route("GET", f"{files}/{{file_id}}/content", self.content, CONTENT),
         ]
 
     async def create(self, request: Request) -> Answer:

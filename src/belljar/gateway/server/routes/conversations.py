@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from belljar.gateway.server import objects
+from belljar.gateway.server.bodies import INCLUDE, PAGE, ConversationBody, ItemsBody, MetadataBody
 from belljar.gateway.server.interfaces import Conversations
 from belljar.gateway.server.options import Options
 from belljar.gateway.server.request import Request
 from belljar.http_server.reply import Answer, Reply
-from belljar.http_server.routing import Route
+from belljar.http_server.routing import Operation, Route, json_of
 from belljar.wire import error_messages, reading
+from belljar.wire.answers import Deleted, ListPage
 from belljar.wire.codec import encode
-from belljar.wire.items import Json
+from belljar.wire.conversations import Conversation
+from belljar.wire.items import InputItem, Json
+
+_ONE, _ITEMS = json_of(Conversation), json_of(ListPage[InputItem])
 
 
 class ConversationRoutes:
@@ -21,14 +26,16 @@ class ConversationRoutes:
     def routes(self) -> list[Route]:
         one, items = "/v1/conversations/{id}", "/v1/conversations/{id}/items"
         return [
-            Route("POST", "/v1/conversations", self.create),
-            Route("GET", one, self.get),
-            Route("POST", one, self.update),
-            Route("DELETE", one, self.delete),
-            Route("POST", items, self.add_items),
-            Route("GET", items, self.list_items),
-            Route("GET", f"{items}/{{item_id}}", self.get_item),
-            Route("DELETE", f"{items}/{{item_id}}", self.delete_item),
+            Route("POST", "/v1/conversations", self.create, Operation("Begin one", _ONE, json_of(ConversationBody))),
+            Route("GET", one, self.get, Operation("One of them", _ONE)),
+            Route("POST", one, self.update, Operation("Change its metadata", _ONE, json_of(MetadataBody))),
+            Route("DELETE", one, self.delete, Operation("Delete it", json_of(Deleted))),
+            Route("POST", items, self.add_items, Operation("Add items", _ITEMS, json_of(ItemsBody))),
+            Route("GET", items, self.list_items, Operation("Its items", _ITEMS, query=(*PAGE, INCLUDE))),
+            Route(
+                "GET", f"{items}/{{item_id}}", self.get_item, Operation("An item", json_of(InputItem), query=(INCLUDE,))
+            ),
+            Route("DELETE", f"{items}/{{item_id}}", self.delete_item, Operation("Delete an item", _ONE)),
         ]
 
     async def create(self, request: Request) -> Answer:

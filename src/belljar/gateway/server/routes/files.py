@@ -8,6 +8,7 @@ from typing import get_args
 
 from belljar.errors import InvalidRequest, NotFound
 from belljar.gateway.server import objects, uploads
+from belljar.gateway.server.bodies import CONTENT, UploadForm, paged
 from belljar.gateway.server.options import Options
 from belljar.gateway.server.quota import Quotas
 from belljar.gateway.server.request import Request
@@ -15,16 +16,21 @@ from belljar.gateway.store.base import Blobs, FileRecord, Records
 from belljar.http_server import downloads
 from belljar.http_server.multipart import MULTIPART
 from belljar.http_server.reply import Answer, Reply
-from belljar.http_server.routing import Route
+from belljar.http_server.routing import Content, Operation, Parameter, Route, json_of
 from belljar.wire import error_messages, ids
+from belljar.wire.answers import Deleted, ListPage
 from belljar.wire.codec import encode
-from belljar.wire.files import Purpose
+from belljar.wire.files import File, Purpose
 
 _PURPOSES: tuple[Purpose, ...] = get_args(Purpose)
 _ANCHOR, _SECONDS = "expires_after[anchor]", "expires_after[seconds]"
 _FIELDS = {"purpose", _ANCHOR, _SECONDS}
 _SHORTEST, _LONGEST = 3600, 2_592_000
 _MOST = 10_000
+
+
+_FORM = (Content(UploadForm, "multipart/form-data"),)
+_LISTED = (*paged(_MOST), Parameter("purpose", str, "Only those of this purpose."))
 
 
 class Files:
@@ -44,11 +50,11 @@ class Files:
 
     def routes(self) -> list[Route]:
         return [
-            Route("POST", "/v1/files", self.create),
-            Route("GET", "/v1/files", self.index),
-            Route("GET", "/v1/files/{id}", self.get),
-            Route("DELETE", "/v1/files/{id}", self.delete),
-            Route("GET", "/v1/files/{id}/content", self.content),
+            Route("POST", "/v1/files", self.create, Operation("Upload one", json_of(File), _FORM)),
+            Route("GET", "/v1/files", self.index, Operation("All of them", json_of(ListPage[File]), query=_LISTED)),
+            Route("GET", "/v1/files/{id}", self.get, Operation("One of them", json_of(File))),
+            Route("DELETE", "/v1/files/{id}", self.delete, Operation("Delete it", json_of(Deleted))),
+            Route("GET", "/v1/files/{id}/content", self.content, CONTENT),
         ]
 
     async def create(self, request: Request) -> Answer:

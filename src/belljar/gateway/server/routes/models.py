@@ -9,7 +9,8 @@ from belljar.gateway.server.interfaces import ModelInfo, Models
 from belljar.gateway.server.request import Request
 from belljar.http_server.reply import Answer, Reply
 from belljar.http_server.request import Refusal
-from belljar.http_server.routing import Route
+from belljar.http_server.routing import Operation, Route, json_of
+from belljar.wire.answers import ListedModel, ModelList
 from belljar.wire.codec import encode
 from belljar.wire.faults import Fault
 
@@ -20,13 +21,13 @@ class ModelRoutes:
 
     def routes(self) -> list[Route]:
         return [
-            Route("GET", "/v1/models", self.index),
-            Route("GET", "/v1/models/{id+}", self.get),
+            Route("GET", "/v1/models", self.index, Operation("Models that can be asked for", json_of(ModelList))),
+            Route("GET", "/v1/models/{id+}", self.get, Operation("One of them", json_of(ListedModel))),
         ]
 
     async def index(self, request: Request) -> Answer:
-        data = [objects.model(info) for info in await self._current(request)]
-        return Reply(200, encode({"object": "list", "data": data}))
+        data = tuple([objects.model(info) for info in await self._current(request)])
+        return Reply(200, encode(ModelList(data=data)))
 
     async def get(self, request: Request) -> Answer:
         id = request.params["id"]

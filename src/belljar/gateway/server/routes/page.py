@@ -17,7 +17,7 @@ from belljar.gateway.server.request import Request
 from belljar.gateway.server.routes.container_downloads import Produced
 from belljar.http_server.asgi import Headers
 from belljar.http_server.reply import NOSNIFF, Answer, Reply
-from belljar.http_server.routing import Route
+from belljar.http_server.routing import Content, Operation, Route, json_of
 from belljar.sandbox.remedies import REMEDIES, Reader
 from belljar.wire.codec import encode
 
@@ -49,6 +49,18 @@ def routes(services: Services, quotas: Quotas, options: Options) -> list[Route]:
     return found
 
 
+_SHOW = Operation("The chat page, or where the API is", (Content(None, "text/html"), Content(dict)))
+_ASSET = Operation(
+    "A file of the page",
+    (
+        Content(None, "text/html"),
+        Content(None, "text/css"),
+        Content(None, "text/javascript"),
+        Content(None, "image/svg+xml"),
+    ),
+)
+
+
 class _Asset(Struct, frozen=True):
     data: bytes
     type: bytes
@@ -63,9 +75,9 @@ class PageRoutes:
 
     def routes(self) -> list[Route]:
         return [
-            Route("GET", "/", self.show, open=True),
-            Route("GET", "/web/{name+}", self.asset, open=True),
-            Route("GET", "/belljar/page", self.told),
+            Route("GET", "/", self.show, _SHOW, open=True),
+            Route("GET", "/web/{name+}", self.asset, _ASSET, open=True),
+            Route("GET", "/belljar/page", self.told, Operation("What the page must know", json_of(dict))),
         ]
 
     async def show(self, request: Request) -> Answer:

@@ -25,17 +25,25 @@ from belljar.gateway.server.routes.container_downloads import Named, Produced, c
 from belljar.gateway.store.base import Blobs, FileRecord
 from belljar.http_server import filenames
 from belljar.http_server.reply import Answer, Reply
-from belljar.http_server.routing import Route
+from belljar.http_server.routing import Operation, Parameter, Route, json_of
 from belljar.sandbox.mime import guess_type
 from belljar.visible import visible
 from belljar.wire import error_messages, ids
 from belljar.wire.codec import encode
+from belljar.wire.files import File
 from belljar.wire.items import Json
 
 _MOST = 2000
 """Entries of a directory that are listed."""
 _MOST_FILES = 1000
 _PIECE = 1 << 20
+
+
+_BROWSE = Operation(
+    "A directory of the project",
+    json_of(dict),
+    query=(Parameter("path", str, "The directory."), Parameter("hidden", bool, "With what begins with a dot.")),
+)
 
 
 class ProjectRoutes:
@@ -59,10 +67,25 @@ class ProjectRoutes:
 
     def routes(self) -> list[Route]:
         return [
-            Route("GET", "/belljar/project", self.browse),
-            Route("POST", "/belljar/project/attach", self.attach),
-            Route("POST", "/belljar/project/propose", self.propose),
-            Route("POST", "/belljar/project/save", self.save),
+            Route("GET", "/belljar/project", self.browse, _BROWSE),
+            Route(
+                "POST",
+                "/belljar/project/attach",
+                self.attach,
+                Operation("Upload a file of the project", json_of(File), json_of(dict)),
+            ),
+            Route(
+                "POST",
+                "/belljar/project/propose",
+                self.propose,
+                Operation("What would be saved where", json_of(dict), json_of(dict)),
+            ),
+            Route(
+                "POST",
+                "/belljar/project/save",
+                self.save,
+                Operation("Save what was approved", json_of(dict), json_of(dict)),
+            ),
         ]
 
     async def browse(self, request: Request) -> Answer:

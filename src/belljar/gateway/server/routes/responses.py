@@ -4,8 +4,20 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import AbstractContextManager, aclosing
+from typing import Annotated
+
+from msgspec import Meta
 
 from belljar.gateway.server import objects
+from belljar.gateway.server.bodies import (
+    INCLUDE,
+    PAGE,
+    AnyEvent,
+    CompactBody,
+    CompactedBody,
+    CountBody,
+    ResponseBody,
+)
 from belljar.gateway.server.interfaces import Engine
 from belljar.gateway.server.options import Options
 from belljar.gateway.server.quota import Quotas
@@ -13,15 +25,25 @@ from belljar.gateway.server.request import Request
 from belljar.http_server.cancel_on_disconnect import CancelOnDisconnect
 from belljar.http_server.event_stream import event_stream, frame_batches
 from belljar.http_server.reply import Answer, Reply
-from belljar.http_server.routing import Route
+from belljar.http_server.routing import Content, Operation, Parameter, Route, json_of
 from belljar.wire import reading
+from belljar.wire.answers import Deleted, InputTokens, ListPage
 from belljar.wire.codec import encode, frames, sse
 from belljar.wire.events import TERMINAL, ErrorDetail, ErrorEvent, Event
 from belljar.wire.faults import Fault
+from belljar.wire.items import InputItem
 from belljar.wire.requests import CreateResponse
 from belljar.wire.responses import Response
 
 _LATEST = (1 << 53) - 1
+
+
+_SAID = (Content(Response), Content(AnyEvent, "text/event-stream"))
+_FOLLOWED = (
+    INCLUDE,
+    Parameter("stream", bool, "Its events, of one in the background."),
+    Parameter("starting_after", Annotated[int, Meta(ge=0)], "Only events with higher numbers."),
+)
 
 
 class ResponseRoutes:
@@ -33,13 +55,28 @@ class ResponseRoutes:
     def routes(self) -> list[Route]:
         one = "/v1/responses/{id}"
         return [
-            Route("POST", "/v1/responses", self.create),
-            Route("POST", "/v1/responses/input_tokens", self.count),
-            Route("POST", "/v1/responses/compact", self.compact),
-            Route("GET", one, self.get),
-            Route("DELETE", one, self.delete),
-            Route("POST", f"{one}/cancel", self.cancel),
-            Route("GET", f"{one}/input_items", self.input_items),
+            Route("POST", "/v1/responses", self.create, Operation("Ask a model", _SAID, json_of(ResponseBody))),
+            Route(
+                "POST",
+                "/v1/responses/input_tokens",
+                self.count,
+                Operation("Count tokens", json_of(InputTokens), json_of(CountBody)),
+            ),
+            Route(
+                "POST",
+                "/v1/responses/compact",
+                self.compact,
+                Operation("Make a conversation short", json_of(CompactedBody), json_of(CompactBody)),
+            ),
+            Route("GET", one, self.get, Operation("One of them", _SAID, query=_FOLLOWED)),
+            Route("DELETE", one, self.delete, Operation("Delete it", json_of(Deleted))),
+            Route("POST", f"{one}/cancel", self.cancel, Operation("Stop one in the background", json_of(Response))),
+            Route(
+                "GET",
+                f"{one}/input_items",
+                self.input_items,
+                Operation("What it was asked", json_of(ListPage[InputItem]), query=(*PAGE, INCLUDE)),
+            ),
         ]
 
     async def create(self, request: Request) -> Answer:
@@ -79,7 +116,7 @@ class ResponseRoutes:
     async def count(self, request: Request) -> Answer:
         asked = reading.read_input_tokens(await request.json(self._options.largest_body))
         tokens = await self._engine.count(asked, request.caller)
-        return Reply(200, encode({"object": "response.input_tokens", "input_tokens": tokens}))
+        return Reply(200, encode(InputTokens(input_tokens=tokens)))
 
     async def compact(self, request: Request) -> Answer:
         asked = reading.read_compact(await request.json(self._options.largest_body))
