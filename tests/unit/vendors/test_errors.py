@@ -44,6 +44,8 @@ def test_both_dialects_read_them_alike() -> None:
         (401, said("bad key"), BadKey),
         (403, said("not here", "unsupported_country_region_territory"), BadKey),
         (403, said("Your input was flagged by moderation"), Filtered),
+        (403, said("You have used all available credits"), QuotaExceeded),
+        (400, said("Incorrect API key provided: xai-***"), BadKey),
         (402, said("Insufficient Balance", "invalid_request_error", "unknown_error"), QuotaExceeded),
         (400, said("Invalid 'temperature'", "decimal_below_min_value"), Declined),
         (422, b'{"detail":[{"msg":"field required"}]}', Declined),

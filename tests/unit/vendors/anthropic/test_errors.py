@@ -63,6 +63,20 @@ def test_errors(status: int, said: bytes, kind: type[ProviderError]) -> None:
     assert "acme" in str(error)
 
 
+@pytest.mark.parametrize(
+    ("status", "headers", "said", "reason"),
+    [
+        (429, {}, body("rate_limit_error"), "RATE_LIMIT"),
+        (429, {"anthropic-ratelimit-tokens-remaining": "7"}, body("rate_limit_error"), "RATE_LIMIT"),
+        (429, {"anthropic-ratelimit-tokens-remaining": "0"}, body("rate_limit_error"), "TOKEN_RATE_LIMIT"),
+        (400, {}, body("invalid_request_error", "messages: is required"), "BAD_REQUEST"),
+        (400, {}, body("invalid_request_error", "tools.0.input_schema: is invalid"), "INVALID_SCHEMA"),
+    ],
+)
+def test_reasons(status: int, headers: dict[str, str], said: bytes, reason: str) -> None:
+    assert fault(status, headers, said, "acme").reason == reason
+
+
 def test_when_to_come_again() -> None:
     error = fault(429, {"Retry-After": "7"}, body("rate_limit_error"), "acme")
     assert isinstance(error, RateLimited)

@@ -71,6 +71,28 @@ def test_errors(status: int, body: bytes, error: type[ProviderError]) -> None:
     assert str(found).startswith("acme")
 
 
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (said(429, "RESOURCE_EXHAUSTED"), "RATE_LIMIT"),
+        (
+            said(
+                429,
+                "RESOURCE_EXHAUSTED",
+                "m",
+                {"@type": QUOTA, "violations": [{"quotaId": "GenerateContentInputTokensPerModelPerMinute"}]},
+            ),
+            "TOKEN_RATE_LIMIT",
+        ),
+        (said(400, "INVALID_ARGUMENT", "Unknown name"), "BAD_REQUEST"),
+        (said(400, "INVALID_ARGUMENT", "tools[0].function_declarations[0]: schema is wrong"), "INVALID_SCHEMA"),
+    ],
+)
+def test_reasons(body: bytes, reason: str) -> None:
+    status = json.loads(body)["error"]["code"]
+    assert fault(status, {}, body, "acme").reason == reason
+
+
 def test_a_recorded_limit_says_when_to_come_again() -> None:
     found = fault(429, {}, (RECORDINGS / "gemini/google-429-retry-info.json").read_bytes(), "acme")
     assert isinstance(found, RateLimited)
