@@ -39,8 +39,7 @@ test-model: $(READY) $(MODEL)
 	$(BIN)/pytest -n 0 -m model tests/model
 
 cover: $(READY)
-	$(BIN)/coverage run -m pytest -q -n 0 --hypothesis-profile ci tests/unit/vendors
-	$(BIN)/coverage report
+	$(BIN)/pytest -q -n auto --vendor-coverage tests/unit/vendors
 
 fix: $(READY)
 	$(BIN)/ruff format

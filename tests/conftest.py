@@ -9,13 +9,18 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
-from tests.helpers import proofs
+from tests.helpers import proofs, vendor_coverage
 
 # How long an example takes says how busy the machine is; a time limit on it fails where it should not.
 settings.register_profile("default", deadline=None)
 settings.load_profile(settings.get_current_profile_name())
 
 ROOT = Path(__file__).parents[1]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    told = f"fail unless {vendor_coverage.TESTS} runs every branch of belljar.vendors"
+    parser.addoption("--vendor-coverage", action="store_true", help=told)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -28,6 +33,7 @@ def pytest_configure(config: pytest.Config) -> None:
         # As a shell starts what runs in the background; the programs under test would not hear Ctrl-C either.
         signal.signal(signal.SIGINT, signal.default_int_handler)
     proofs.register(config, ROOT / "docs/features.md")
+    vendor_coverage.register(config)
 
 
 def compile_once(config: pytest.Config) -> None:
