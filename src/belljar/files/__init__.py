@@ -28,7 +28,7 @@ from belljar.files.generation import (
     GenerateContentConfig,
     UploadedFile,
 )
-from belljar.files.limits import LIMITS, Limits
+from belljar.files.limits import LIMITS, FileLimits
 from belljar.files.openai_files import GatewayFiles, OpenAIFiles, XAIFiles
 from belljar.files.project import Project
 from belljar.files.registry import (
@@ -54,6 +54,7 @@ __all__ = [
     "ExpectedResponseType",
     "FailedUpload",
     "FileDownloadResult",
+    "FileLimits",
     "FileMetadata",
     "FileUploadResult",
     "FilesApiProvider",
@@ -61,7 +62,6 @@ __all__ = [
     "GatewayFiles",
     "GeminiFiles",
     "GenerateContentConfig",
-    "Limits",
     "OpenAIFiles",
     "Project",
     "Proposal",

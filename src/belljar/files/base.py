@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self, TypeVar, runtime_checkable
 
 from belljar.errors import BelljarError, InvalidRequest, TooLarge
-from belljar.files.limits import AS_OF, LIMITS, OWN, Limits, shown
+from belljar.files.limits import AS_OF, LIMITS, OWN, FileLimits, shown
 from belljar.files.results import FileDownloadResult, FileMetadata, FileUploadResult, spool
 from belljar.files.retry import Retries
 from belljar.files.upload_reader import OnProgress, Reading, regular
@@ -75,7 +75,7 @@ class FilesApi(ABC):
         self._retries = Retries(attempts, sleep)
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> FileLimits:
         return LIMITS[self.provider]
 
     def upload_file(

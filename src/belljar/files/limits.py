@@ -7,10 +7,9 @@ from datetime import date
 from types import MappingProxyType
 
 from belljar.vendors.registry import VENDORS
-from belljar.vendors.vendor import MIB
-from belljar.vendors.vendor import FileLimits as Limits
+from belljar.vendors.vendor import MIB, FileLimits
 
-__all__ = ["AS_OF", "LIMITS", "MIB", "OWN", "Limits", "shown"]
+__all__ = ["AS_OF", "LIMITS", "MIB", "OWN", "FileLimits", "shown"]
 
 OWN = 100 * MIB
 """Our own limit for one file, below most vendors': a slip of the hand should not send gigabytes."""
@@ -18,7 +17,7 @@ OWN = 100 * MIB
 AS_OF = date(2026, 11, 15)
 
 
-LIMITS: Mapping[str, Limits] = MappingProxyType(
+LIMITS: Mapping[str, FileLimits] = MappingProxyType(
     {name: row.file_limits for name, row in VENDORS.items() if row.file_limits is not None}
 )
 
