@@ -2,39 +2,27 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import closing
+from collections.abc import Generator, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
 
 from belljar.config import ApiSettings
 from belljar.errors import InvalidRequest
 from belljar.providers import openai_errors
-from belljar.providers.base import BaseClient
-from belljar.providers.context_manager import Message
-from belljar.providers.failures import ClientError, translate_errors, translate_stream_errors
+from belljar.providers.dialect_client import DialectClient
+from belljar.providers.failures import ClientError, translate_errors
 from belljar.providers.responses_client import openai_sdk
-from belljar.providers.tool_converters import (
-    Tool,
-    ToolObject,
-    build_openai_tool_results,
-    convert_tools_for_openai,
-    tool_call,
-)
-from belljar.providers.types import FINISHES, Answer, Turn
+from belljar.providers.tool_converters import Tool, ToolObject
+from belljar.providers.types import Turn
 from belljar.providers.uploads import FileReference
 from belljar.vendors.chat import dialect as chat
-from belljar.vendors.deltas import Delta, Refused, Text
-from belljar.vendors.fold import Folded, fold
+from belljar.vendors.dialect import Dialect
 from belljar.vendors.registry import PROFILES
-from belljar.vendors.request import ModelRequest
-from belljar.wire import items
-from belljar.wire.items import InputItem
+from belljar.vendors.server_profile import ServerProfile
 from belljar.wire.responses import Reasoner
-from belljar.wire.tools import FunctionTool
+from belljar.wire.tools import CodeInterpreterTool
 
 if TYPE_CHECKING:
     import openai
@@ -49,10 +37,11 @@ class LMStudioError(ClientError):
     key = "its API key"
 
 
-class ChatClient(BaseClient):
+class ChatClient(DialectClient):
     """A conversation that is sent whole each time. Answers are always streamed: a slow model shows that it lives."""
 
     error: ClassVar[type[ClientError]] = LMStudioError
+    dialect: ClassVar[Dialect] = chat
     budget = 32_000
 
     def __init__(
@@ -70,7 +59,10 @@ class ChatClient(BaseClient):
         super().__init__(model=model, tools=tools, system=system, settings=settings)
         self.client = client or openai_sdk(self.provider, self.error, settings, api_key, base_url)
         self._close_sdk = self.client.close if client is None else None
-        self._quirks = PROFILES[self.provider]
+
+    @property
+    def _profile(self) -> ServerProfile:
+        return PROFILES[self.provider]
 
     def get_model(self) -> str:
         """Where none was named, the first that the server has."""
@@ -83,52 +75,23 @@ class ChatClient(BaseClient):
         return self._model
 
     def _takes_effort(self) -> bool:
-        return "reasoning_effort" in self._quirks.members
+        return "reasoning_effort" in self._profile.members
 
     def _upload(self, path: Path) -> FileReference:
         raise InvalidRequest(f"files: {self.provider} takes no files; {_ELSEWHERE}", param="files")
 
-    def _ask(self, turn: Turn) -> Answer:
-        if turn.code_execution:
-            raise InvalidRequest(f"code_execution: {self.provider} runs no code; {_ELSEWHERE}", param="code_execution")
-        effort = self._effort()
-        request = ModelRequest(
-            model=self.get_model(),
-            items=tuple(_items(turn.messages)),
-            instructions=turn.system or None,
-            tools=tuple(
-                msgspec.convert(tool, FunctionTool)
-                for tool in convert_tools_for_openai(turn.tools, strict=self._quirks.strict)
-            ),
-            parallel_tool_calls=self.parallel_tool_calls,
-            max_output_tokens=self.max_tokens,
-            reasoning=Reasoner(effort=effort) if effort else None,
-        )
-        body = msgspec.json.decode(chat.encode(request, self._quirks))
-        heard: list[Delta] = []
-        with closing(self._streamed(request, body)) as deltas:
-            for delta in deltas:
-                heard.append(delta)
-                if turn.on_text is not None and isinstance(delta, Text | Refused):
-                    turn.on_text(delta.text)
-        return _answer(fold(heard), turn.tools)
+    def _code_tool(self, turn: Turn) -> CodeInterpreterTool:
+        raise InvalidRequest(f"code_execution: {self.provider} runs no code; {_ELSEWHERE}", param="code_execution")
 
-    def _streamed(self, request: ModelRequest, body: dict[str, Any]) -> Generator[Delta, None, None]:
-        """The SDK asks; the dialect reads, since what local servers send fits the SDK's types only nearly."""
-        decoder = chat.decoder(request, self._quirks, self.error.vendor)
-        with translate_errors(self._failure):
-            asked = self.client.chat.completions.with_streaming_response.create(**cast(Any, body))
-            response = asked.__enter__()
-        try:
-            for data in translate_stream_errors(response.iter_bytes(), self._failure):
-                with translate_errors(self._failure):
-                    deltas = decoder.feed(data)
-                yield from deltas
-            with translate_errors(self._failure):
-                deltas = decoder.close()
-            yield from deltas
-        finally:
-            response.close()
+    def _reasoner(self) -> Reasoner | None:
+        effort = self._effort()
+        return Reasoner(effort=effort) if effort else None
+
+    def _post(self, body: bytes) -> Generator[bytes, None, None]:
+        members = msgspec.json.decode(body)
+        required = {name: members.pop(name) for name in ("model", "messages", "stream")}
+        with self.client.chat.completions.with_streaming_response.create(**required, extra_body=members) as response:
+            yield from response.iter_bytes()
 
     def _failure(self, error: BaseException) -> ClientError:
         return openai_errors.failure(error, self.error)
@@ -150,30 +113,3 @@ class VLLMClient(ChatClient):
     """Models in vLLM."""
 
     provider = "vllm"
-
-
-def _items(messages: Iterable[Message]) -> Iterator[InputItem]:
-    for message in messages:
-        match message["role"]:
-            case "tool":
-                for result in build_openai_tool_results(message["tool_results"]):
-                    yield items.FunctionCallOutput(call_id=result["call_id"], output=result["output"])
-            case "assistant":
-                yield from message.get("native") or ()
-                if message["content"]:
-                    yield items.Message(role="assistant", content=message["content"])
-                for call in message.get("tool_calls", ()):
-                    arguments = json.dumps(call["input"], ensure_ascii=False)
-                    yield items.FunctionCall(call_id=call["id"], name=call["name"], arguments=arguments)
-            case role:
-                yield items.Message(role=role, content=message["content"])
-
-
-def _answer(folded: Folded, tools: Sequence[Tool]) -> Answer:
-    return Answer(
-        text=folded.text,
-        tool_calls=[tool_call(call.id, call.name, call.arguments, tools) for call in folded.calls],
-        finish=FINISHES[folded.finish],
-        usage=folded.usage,
-        native=folded.thoughts,
-    )

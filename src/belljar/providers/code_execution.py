@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
+from types import MappingProxyType
 from typing import Literal, NamedTuple, TypeAlias
 
 from belljar import autorun
 from belljar.errors import WorkspaceConflictError, WorkspaceSecurityError
 from belljar.providers.output_names import alone, below, figure, free_name, is_figure
 from belljar.providers.uploads import type_of
+from belljar.vendors.deltas import HostedEnd
+from belljar.wire.items import CellEnd, Logs
 
 Outcome: TypeAlias = Literal["OUTCOME_OK", "OUTCOME_FAILED", "OUTCOME_DEADLINE_EXCEEDED"]
+_OUTCOMES: Mapping[str, Outcome] = MappingProxyType(
+    {"ok": "OUTCOME_OK", "completed": "OUTCOME_OK", "timed_out": "OUTCOME_DEADLINE_EXCEEDED"}
+)
+"""By how a cell ended, or else by what its item says."""
 
 
 class Description(NamedTuple):
@@ -180,3 +187,16 @@ class CodeExecution:
     def output(self) -> str:
         """Everything that it printed."""
         return self.stdout + self.stderr if self.logs is None else self.logs
+
+
+def execution_of(cell: HostedEnd, files: Iterable[OutputFile]) -> CodeExecution:
+    """What a vendor ran itself, as its dialect tells it."""
+    item, ran = cell.item, cell.ran
+    how = item.belljar.exit if isinstance(item.belljar, CellEnd) else item.status
+    outcome, made = _OUTCOMES.get(how, "OUTCOME_FAILED"), tuple(files)
+    if ran is None:
+        logs = "".join(output.logs for output in item.outputs or () if isinstance(output, Logs))
+        return CodeExecution(code=item.code or "", stdout=logs, logs=logs, outcome=outcome, output_files=made)
+    return CodeExecution(
+        code=ran.code, stdout=ran.stdout, stderr=ran.stderr, exit=ran.exit, outcome=outcome, output_files=made
+    )

@@ -28,10 +28,17 @@ class Dialect(Protocol):
 
     def encode(self, request: ModelRequest, quirks: ServerProfile, /) -> bytes: ...
 
-    def decoder(self, request: ModelRequest, quirks: ServerProfile, upstream: str, /) -> Decoder: ...
+    def decoder(self, request: ModelRequest, quirks: ServerProfile, upstream: str, /, *, keep: bool = False) -> Decoder:
+        """For the answer to this request, fed once; `upstream` names the server in errors.
+
+        With `keep` it gives the answer as the vendor wants it back, where the vendor wants more than our items hold.
+        """
+        ...
 
     def carried(self, model: str, quirks: ServerProfile, /) -> frozenset[str]:
         """What of a caller's wishes for sampling reaches a model: `Sampling`'s names, temperature, top_p, logprobs."""
         ...
 
-    def fault(self, status: int, headers: Mapping[str, str], body: bytes, upstream: str, /) -> ProviderError: ...
+    def fault(self, status: int, headers: Mapping[str, str], body: bytes, upstream: str, /) -> ProviderError:
+        """The error that an answer other than 200 means. It says what is wrong; the remedy is whose who shows it."""
+        ...

@@ -21,7 +21,7 @@ PATH = "/chat/completions"
 SANDBOX: HostedSandbox | None = None
 
 
-def decoder(request: ModelRequest, quirks: ServerProfile, upstream: str) -> Decoder:
+def decoder(request: ModelRequest, quirks: ServerProfile, upstream: str, *, keep: bool = False) -> Decoder:
     """For the answer to this request; `upstream` names the server in errors."""
 
     def make(sent: ModelRequest) -> Decoder:

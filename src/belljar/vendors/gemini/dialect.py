@@ -23,7 +23,7 @@ SANDBOX: HostedSandbox | None = HostedSandbox(
 """A request may have 20 MB, in which files stand as base64. Vertex has no place for uploads."""
 
 
-def decoder(request: ModelRequest, quirks: ServerProfile, upstream: str) -> Decoder:
+def decoder(request: ModelRequest, quirks: ServerProfile, upstream: str, *, keep: bool = False) -> Decoder:
     """For the answer to this request; `upstream` names the server in errors."""
     return function_names.restoring(
         request,

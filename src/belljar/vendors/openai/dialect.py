@@ -29,6 +29,6 @@ SANDBOX: HostedSandbox | None = HostedSandbox(
 )
 
 
-def decoder(request: ModelRequest, quirks: ServerProfile, upstream: str) -> Decoder:
+def decoder(request: ModelRequest, quirks: ServerProfile, upstream: str, *, keep: bool = False) -> Decoder:
     """For the answer to this request; `upstream` names the server in errors."""
     return function_names.restoring(request, function_names.LONG, lambda sent: ResponsesDecoder(upstream))
