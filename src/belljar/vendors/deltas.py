@@ -13,7 +13,7 @@ from belljar.wire.responses import Usage
 
 
 class Begun(Struct, frozen=True):
-    """The vendor's id of this answer, by which it may remember the conversation. Before all else, where it has one."""
+    """The vendor's id of this answer, by which it may remember the conversation. Before all else, from who keeps it."""
 
     id: str
 

@@ -10,7 +10,7 @@ from contextlib import aclosing, suppress
 from typing import cast
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import Struct, UnsetType, structs
 
 from belljar.errors import BelljarError, Declined, InvalidRequest, NotFound, ProviderError
 from belljar.gateway.containers import Containers
@@ -273,7 +273,7 @@ class ProviderExecution:
 
     async def _ended(self, end: deltas.HostedEnd) -> deltas.HostedEnd:
         container = await self._ran_in(end.item.container_id)
-        item = structs.replace(end.item, container_id=container.id)
+        item = structs.replace(end.item, container_id=container.id, belljar=_without_files(end.item.belljar))
         if not end.files:
             self._pictures += _pictures(item)
             return deltas.HostedEnd(end.index, item)
@@ -316,6 +316,13 @@ class ProviderExecution:
         self._pictures = []
         with suppress(NotFound):  # somebody deleted the container meanwhile
             await self._containers.note_hosted(container, msgspec.json.encode(self._there))
+
+
+def _without_files(end: CellEnd | UnsetType) -> CellEnd | UnsetType:
+    """A gateway behind this one names the files by the ids that they have there."""
+    if isinstance(end, UnsetType):
+        return end
+    return structs.replace(end, files=(), file_ids=(), inline_files=())
 
 
 def _pictures(item: CodeInterpreterCall) -> list[HostedFile]:

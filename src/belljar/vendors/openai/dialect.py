@@ -30,5 +30,5 @@ SANDBOX: HostedSandbox | None = HostedSandbox(
 
 
 def decoder(request: ModelRequest, quirks: ServerProfile, upstream: str, *, keep: bool = False) -> Decoder:
-    """For the answer to this request; `upstream` names the server in errors."""
-    return function_names.restoring(request, function_names.LONG, lambda sent: ResponsesDecoder(upstream))
+    """For the answer to this request; `upstream` names the server in errors. `keep`: it has a `verbatim`."""
+    return function_names.restoring(request, function_names.LONG, lambda sent: ResponsesDecoder(upstream, keep=keep))

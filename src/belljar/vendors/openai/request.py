@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mimetypes
 import re
 from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
@@ -12,7 +13,7 @@ from belljar.vendors import code_call, function_names
 from belljar.vendors.call_ids import RESPONSES, CallIds
 from belljar.vendors.model import find_row, nearest_effort_of
 from belljar.vendors.openai.models import BY_ID
-from belljar.vendors.request import ModelRequest
+from belljar.vendors.request import Attached, ModelRequest, VendorTool, Verbatim
 from belljar.vendors.server_profile import ServerProfile
 from belljar.vendors.vendor_tag import give_back
 from belljar.wire import codec, ids
@@ -22,8 +23,10 @@ from belljar.wire.items import (
     CustomToolCallOutput,
     FunctionCall,
     FunctionCallOutput,
+    InputFile,
     InputImage,
     InputItem,
+    InputPart,
     InputText,
     Message,
     OtherItem,
@@ -38,6 +41,8 @@ Body: TypeAlias = dict[str, Any]
 Native: TypeAlias = Callable[[CodeInterpreterCall], object | None]
 """A cell that the provider ran, in its own form; None where it cannot be told so."""
 
+VENDOR = "openai"
+"""Whose own blocks and tools are sent."""
 _FUNCTION = Choice(type="function", name=code_call.NAME)
 _LEAST = 16
 """Tokens of an answer: a smaller limit is refused there."""
@@ -58,27 +63,28 @@ def encode(request: ModelRequest, quirks: ServerProfile) -> bytes:
             return None
         return structs.replace(item, container_id=container, belljar=UNSET, told=UNSET)
 
-    return codec.encode(write(request, quirks, native))
+    return codec.encode(write(request, quirks, native, VENDOR))
 
 
 def hosted_tool(request: ModelRequest) -> CodeInterpreterTool | None:
     return next((tool for tool in request.tools if isinstance(tool, CodeInterpreterTool)), None)
 
 
-def write(request: ModelRequest, quirks: ServerProfile, native: Native) -> Body:
-    """Always a stream, and never stored there: the state is ours."""
+def write(request: ModelRequest, quirks: ServerProfile, native: Native, vendor: str) -> Body:
+    """Always a stream. Of what is one vendor's own, only this `vendor`'s is sent."""
     request = function_names.fitted(request, function_names.LONG)
-    tool = hosted_tool(request)
-    hosted = tool is not None
-    calls = CallIds(RESPONSES)
+    tools = list(_tools(request, vendor))
+    hosted = any(_runs_code(tool) for tool in tools)
     body: Body = {
         "model": request.model,
-        "input": list(_input(request, native, calls)),
+        "input": list(_input(request, native, vendor)),
         "stream": True,
-        "store": False,
+        "store": request.store,
     }
-    if request.tools:
-        body["tools"] = [_supplied(one, request) if one is tool else one for one in request.tools]
+    if request.previous is not None:
+        body["previous_response_id"] = request.previous
+    if tools:
+        body["tools"] = tools
         if request.tool_choice != "auto":
             body["tool_choice"] = request.tool_choice if hosted else _ours(request.tool_choice)
         if not request.parallel_tool_calls:
@@ -127,12 +133,30 @@ def _reasoning(request: ModelRequest) -> Reasoner | None:
     return told if told != Reasoner() else None
 
 
+def _tools(request: ModelRequest, vendor: str) -> Iterator[object]:
+    for tool in request.tools:
+        match tool:
+            case CodeInterpreterTool():
+                yield _supplied(tool, request)
+            case VendorTool():
+                if tool.vendor == vendor:
+                    yield tool.body
+            case _:
+                yield tool
+
+
+def _runs_code(tool: object) -> bool:
+    return isinstance(tool, CodeInterpreterTool) or (isinstance(tool, dict) and tool.get("type") == code_call.NAME)
+
+
 def _supplied(tool: CodeInterpreterTool, request: ModelRequest) -> CodeInterpreterTool:
     """A new container gets its files with the tool; into one that is there already they are put beforehand."""
     if isinstance(tool.container, str):
         return tool
-    given = tuple(file.id for file in request.files if file.id is not None)
-    return structs.replace(tool, container=structs.replace(tool.container, file_ids=given or UNSET))
+    given = [file.id for file in request.files if file.id is not None]
+    attached = [item for item in request.items if isinstance(item, Attached) and item.for_code]
+    given += [file.id for item in attached for file in item.files]
+    return structs.replace(tool, container=structs.replace(tool.container, file_ids=tuple(given) or UNSET))
 
 
 def _ours(choice: ToolChoice) -> ToolChoice:
@@ -147,24 +171,45 @@ def _ours(choice: ToolChoice) -> ToolChoice:
             return choice
 
 
-def _input(request: ModelRequest, native: Native, calls: CallIds) -> Iterator[object]:
+def _input(request: ModelRequest, native: Native, vendor: str) -> Iterator[object]:
     """The conversation as it goes out. Calls that were made together stand together, and after them their results."""
+    calls = CallIds(RESPONSES)
     held: list[object] = []
+    attached: list[InputPart] = []
     more = False
-    for item in request.plain_items:
+    for item in request.items:
         if type(item) is FunctionCallOutput or type(item) is CustomToolCallOutput:
             more = False
         if held and not more:
             yield from held
             held = []
-        if type(item) is not CodeInterpreterCall:
-            yield from _written(item, request, native, calls)
-            continue
-        made, *came = _written(item, request, native, calls)
-        yield made
-        held += came
-        more = code_call.more(item)
+        match item:
+            case Attached():
+                attached += [] if item.for_code else [_attached(file.id, file.name) for file in item.files]
+            case Verbatim():
+                yield from item.blocks if item.vendor == vendor else ()
+            case Message() if attached:
+                said = structs.replace(item, content=(*attached, *parts_of(item)))
+                yield from _written(said, request, native, calls)
+                attached = []
+            case CodeInterpreterCall():
+                made, *came = _written(item, request, native, calls)
+                yield made
+                held += came
+                more = code_call.more(item)
+            case _:
+                yield from _written(item, request, native, calls)
     yield from held
+
+
+def parts_of(said: Message) -> tuple[Part, ...]:
+    return (InputText(text=said.content),) if isinstance(said.content, str) else said.content
+
+
+def _attached(id: str, name: str) -> InputPart:
+    """A picture is no file to OpenAI: it is looked at, not read."""
+    kind, _ = mimetypes.guess_type(name)
+    return InputImage(file_id=id) if (kind or "").startswith("image/") else InputFile(file_id=id)
 
 
 def _written(item: InputItem, request: ModelRequest, native: Native, calls: CallIds) -> Iterator[object]:
@@ -174,6 +219,9 @@ def _written(item: InputItem, request: ModelRequest, native: Native, calls: Call
             yield structs.replace(item, content=_content(item), id=UNSET, status=UNSET, sealed=UNSET, told=UNSET)
         case FunctionCall() | CustomToolCall():
             yield structs.replace(item, call_id=calls.calling(item.call_id), id=UNSET, status=UNSET)
+        case FunctionCallOutput() if item.call_id in request.failed_calls and isinstance(item.output, str):
+            # There is no flag for a failure on this wire.
+            yield FunctionCallOutput(call_id=calls.output(item.call_id), output=f"Error: {item.output}")
         case FunctionCallOutput() | CustomToolCallOutput():
             yield structs.replace(item, call_id=calls.output(item.call_id), id=UNSET)
         case Reasoning():

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from belljar.errors import Garbled
 from belljar.vendors.deltas import (
+    Begun,
     CallBegun,
     CallEnd,
     CallPiece,
@@ -20,6 +21,7 @@ from belljar.vendors.deltas import (
     HostedCode,
     HostedEnd,
     PassThrough,
+    Ran,
     Refused,
     Text,
     Thought,
@@ -27,7 +29,8 @@ from belljar.vendors.deltas import (
     UsageDelta,
 )
 from belljar.vendors.errors import reported
-from belljar.vendors.request import HostedFile
+from belljar.vendors.openai.request import VENDOR
+from belljar.vendors.request import HostedFile, Verbatim
 from belljar.vendors.stream_decoder import StreamDecoder
 from belljar.wire.items import (
     Annotation,
@@ -85,7 +88,10 @@ class _File(Struct, gc=False):
 
 
 class _Cell(Struct, gc=False):
-    """xAI's has the code in the arguments of a call instead, and tells of files and of how it ended."""
+    """xAI's has the code in the arguments of a call instead, and tells of files and of how it ended.
+
+    Belljar's own gateway tells that too, in words that only it has.
+    """
 
     id: str = ""
     status: str | None = None
@@ -95,6 +101,7 @@ class _Cell(Struct, gc=False):
     outputs: tuple[CodeOutput, ...] | None = None
     files: tuple[_File, ...] = ()
     end: CellEnd | UnsetType = UNSET
+    belljar: Raw = Raw()
 
 
 class _Code(Struct, gc=False):
@@ -123,6 +130,7 @@ class _Incomplete(Struct, gc=False):
 
 
 class _Response(Struct, gc=False):
+    id: str | None = None
     status: str = ""
     error: Any = None
     incomplete_details: _Incomplete | None = None
@@ -136,6 +144,7 @@ _message = msgspec.json.Decoder(_Message).decode
 _call = msgspec.json.Decoder(_Call).decode
 _cell = msgspec.json.Decoder(_Cell).decode
 _code = msgspec.json.Decoder(_Code).decode
+_end = msgspec.json.Decoder(CellEnd).decode
 _reasoning = msgspec.json.Decoder(Reasoning).decode
 _annotation: Callable[[Raw], Annotation] = msgspec.json.Decoder(Annotation).decode
 _response = msgspec.json.Decoder(_Response).decode
@@ -167,10 +176,17 @@ class ResponsesDecoder(StreamDecoder):
     """One answer. What an item has when it is done, and its deltas had not, is made up for then.
 
     So a server that streams less, or that answers with a whole response in place of a stream, gives the same deltas.
+    Told to `keep` it, for who goes on from it there, it tells the answer's id and has its items as they came.
     """
 
-    def __init__(self, upstream: str = "the model's server") -> None:
+    vendor: ClassVar[str] = VENDOR
+
+    def __init__(self, upstream: str = "the model's server", *, keep: bool = False) -> None:
         super().__init__(upstream)
+        self._kept: dict[int, dict[str, Any]] | None = {} if keep else None
+        self._id: str | None = None
+        """Of the answer, until it is told with the first delta: an error that comes before is of no answer."""
+        self._begun = False
         self._places: dict[int, _Place] = {}
         self._called = False
         self._done = False
@@ -194,10 +210,16 @@ class ResponsesDecoder(StreamDecoder):
             raise reported(msgspec.json.decode(payload), self._upstream)
         elif not event.type:
             self._conclude(_response(payload), "", out)
+        if self._id is not None and out:
+            out.insert(0, Begun(self._id))
+            self._begun, self._id = True, None
 
     def _end(self, out: list[Delta]) -> None:
         if not self._done:
             raise Garbled(f"{self._upstream} ended the stream in the middle of the answer")
+
+    def verbatim(self) -> Verbatim | None:
+        return None if self._kept is None else Verbatim(self.vendor, tuple(self._kept[n] for n in sorted(self._kept)))
 
     def _at(self, index: int) -> _Place:
         place = self._places.get(index)
@@ -234,6 +256,10 @@ class ResponsesDecoder(StreamDecoder):
 
     # -- whole items
 
+    def _created(self, event: _Event, out: list[Delta]) -> None:
+        if self._kept is not None:
+            self._id = _response(event.response).id
+
     def _added(self, event: _Event, out: list[Delta]) -> None:
         self._begin(event.output_index, event.item, out)
 
@@ -253,7 +279,12 @@ class ResponsesDecoder(StreamDecoder):
             out.append(HostedCode(index, cell.id, cell.container_id, ""))
 
     def _completed(self, event: _Event, out: list[Delta]) -> None:
+        self._keep(event.output_index, event.item)
         self._complete(event.output_index, event.item, out)
+
+    def _keep(self, index: int, item: Raw) -> None:
+        if self._kept is not None:
+            self._kept[index] = msgspec.json.decode(item)
 
     def _complete(self, index: int, item: Raw, out: list[Delta]) -> None:
         self._begin(index, item, out)
@@ -283,8 +314,12 @@ class ResponsesDecoder(StreamDecoder):
         status = response.status or status
         if response.error or status not in ("completed", "incomplete"):
             raise reported(response.error or f"the response is {status or 'none'}", self._upstream)
-        if not self._places:
-            for index, item in enumerate(response.output):
+        if self._kept is not None and not self._begun:
+            self._id = response.id
+        streamed = bool(self._places)
+        for index, item in enumerate(response.output):
+            self._keep(index, item)
+            if not streamed:
                 self._complete(index, item, out)
         self._done = True
         if status == "incomplete":
@@ -299,6 +334,7 @@ class ResponsesDecoder(StreamDecoder):
 _Take: TypeAlias = Callable[[ResponsesDecoder, _Event, list[Delta]], None]
 _EVENTS: Mapping[str, _Take] = MappingProxyType(
     {
+        "response.created": ResponsesDecoder._created,
         "response.output_item.added": ResponsesDecoder._added,
         "response.output_item.done": ResponsesDecoder._completed,
         "response.output_text.annotation.added": ResponsesDecoder._cited,
@@ -352,15 +388,32 @@ def _complete_cell(index: int, cell: _Cell, place: _Place, out: list[Delta]) -> 
     code = cell.code if cell.code is not None else _code(cell.arguments).code
     if not place.said:
         out.append(HostedCode(index, cell.id, cell.container_id, code))
+    end = _ended(cell)
     item = CodeInterpreterCall(
         id=cell.id,
         status=_ENDED.get(cell.status, "completed"),
         code=code,
         container_id=cell.container_id,
         outputs=cell.outputs,
-        belljar=cell.end,
+        belljar=end,
     )
-    out.append(HostedEnd(index, item, tuple(map(_made, cell.files))))
+    out.append(HostedEnd(index, item, tuple(map(_made, cell.files)), _ran(code, end)))
+
+
+def _ended(cell: _Cell) -> CellEnd | UnsetType:
+    if not cell.belljar:
+        return cell.end
+    try:
+        return _end(cell.belljar)
+    except msgspec.ValidationError:  # whoever wrote it, it is no gateway of ours
+        return UNSET
+
+
+def _ran(code: str, end: CellEnd | UnsetType) -> Ran | None:
+    if isinstance(end, UnsetType) or end.stdout is None:
+        return None
+    late = end.exit == "timed_out"
+    return Ran(code=code, stdout=end.stdout, stderr=end.stderr or "", exit=end.exit_code, late=late)
 
 
 def _made(file: _File) -> HostedFile:

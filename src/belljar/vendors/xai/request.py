@@ -10,12 +10,12 @@ from msgspec import structs
 from belljar.vendors import code_call
 from belljar.vendors.model import nearest_effort_of
 from belljar.vendors.openai import request as openai_request
-from belljar.vendors.request import ModelRequest
+from belljar.vendors.request import Asked, Attached, ModelRequest
 from belljar.vendors.server_profile import ServerProfile
 from belljar.vendors.vendor_tag import untag
 from belljar.vendors.xai.models import BY_ID
 from belljar.wire import codec
-from belljar.wire.items import CodeInterpreterCall, InputFile, InputItem, InputText, Message, Reasoning
+from belljar.wire.items import CodeInterpreterCall, InputFile, Message, Part, Reasoning
 from belljar.wire.responses import Reasoner
 from belljar.wire.tools import CodeInterpreterTool
 
@@ -30,13 +30,13 @@ def encode(request: ModelRequest, quirks: ServerProfile) -> bytes:
     """OpenAI's body without what xAI refuses.
 
     Instructions are its first message, there is no role `developer`, no verbosity and no truncation, and reasoning is
-    always asked for sealed, as nothing is stored there. Of how hard to think, only the effort.
+    asked for sealed where nothing is stored there. Of how hard to think, only the effort.
     """
     plain = structs.replace(
         request,
         items=tuple(_items(request)),
         instructions=None,
-        encrypted_reasoning=True,
+        encrypted_reasoning=not request.store,
         reasoning=_reasoning(request),
         text=structs.replace(request.text, verbosity="medium"),
         truncation="disabled",
@@ -44,7 +44,7 @@ def encode(request: ModelRequest, quirks: ServerProfile) -> bytes:
         top_logprobs=0,
     )
     hosted = openai_request.hosted_tool(request) is not None
-    body = openai_request.write(plain, quirks, lambda item: _cell(item) if hosted else None)
+    body = openai_request.write(plain, quirks, lambda item: _cell(item) if hosted else None, VENDOR)
     if request.logprobs or request.top_logprobs:
         body["logprobs"] = True
     if request.top_logprobs:
@@ -61,17 +61,22 @@ def _reasoning(request: ModelRequest) -> Reasoner | None:
     return None if effort is None else Reasoner(effort=effort)
 
 
-def _items(request: ModelRequest) -> Iterator[InputItem]:
-    """Files stand in the first message of the user's: they are given anew with every request, as its beginning."""
+def _items(request: ModelRequest) -> Iterator[Asked]:
+    """Files stand in messages of the user's, also those for code; ours in the first, as they are given anew each time.
+
+    Whether it looks at a picture by its id is not known, so that all are files.
+    """
     if request.instructions:
         yield Message(role="system", content=request.instructions)
     files = tuple(InputFile(file_id=file.id) for file in request.files)
-    for item in request.plain_items:
+    attached: list[Part] = []
+    for item in request.items:
         match item:
-            case Message(role="user") if files:
-                said = (InputText(text=item.content),) if isinstance(item.content, str) else item.content
-                yield structs.replace(item, content=(*said, *files))
-                files = ()
+            case Attached():
+                attached += [InputFile(file_id=file.id) for file in item.files]
+            case Message(role="user") if files or attached:
+                yield structs.replace(item, content=(*attached, *openai_request.parts_of(item), *files))
+                attached, files = [], ()
             case Message(role="developer"):
                 yield structs.replace(item, role="system")
             case Reasoning():

@@ -20,6 +20,8 @@ _CELLS = frozenset(["code_interpreter_call", "code_execution_call"])
 class XaiDecoder(ResponsesDecoder):
     """One answer. Events of a cell's progress say nothing that its item does not, when it is done."""
 
+    vendor = VENDOR
+
     def _begin(self, index: int, item: Raw, out: list[Delta]) -> None:
         super()._begin(index, _plain(item), out)
 

@@ -9,7 +9,7 @@ from msgspec import structs
 
 from belljar.vendors.openai.dialect import encode
 from belljar.vendors.registry import PROFILES
-from belljar.vendors.request import HostedFile, ModelRequest
+from belljar.vendors.request import Asked, Attached, HostedFile, ModelRequest, VendorFile, VendorTool, Verbatim
 from belljar.wire import ids
 from belljar.wire.items import (
     CellEnd,
@@ -52,7 +52,7 @@ HOSTED = CodeInterpreterTool(container=AutoContainer(memory_limit="4g"))
 RUN = FunctionTool(name="code_interpreter", parameters={"type": "object"}, strict=False)
 
 
-def body(*items: InputItem, quirks: str = "openai", **more: Any) -> dict[str, Any]:
+def body(*items: Asked, quirks: str = "openai", **more: Any) -> dict[str, Any]:
     found = json.loads(encode(ModelRequest(model="m", items=items, **more), PROFILES[quirks]))
     assert isinstance(found, dict)
     return found
@@ -333,3 +333,55 @@ def test_every_option() -> None:
 
 def test_others_are_not_sent_what_is_only_openais() -> None:
     assert not body(quirks="vllm", **FULL).keys() & {"prompt_cache_key", "service_tier", "safety_identifier"}
+
+
+# -- what only the library has -----------------------------------------------------------------------------------------
+
+HI = Message(role="user", content="Hi")
+PICTURE, PAPER = VendorFile(id="file_1", name="a.png"), VendorFile(id="file_2", name="a.pdf")
+
+
+def test_it_goes_on_from_a_response_that_is_kept() -> None:
+    found = body(HI, previous="resp_1", store=True)
+    assert (found["previous_response_id"], found["store"]) == ("resp_1", True)
+
+
+@pytest.mark.parametrize("content", ["Hi", (InputText(text="Hi"),)])
+def test_a_picture_is_looked_at_and_a_document_read(content: Any) -> None:
+    items = (HI, Attached((PICTURE, PAPER)), Message(role="user", content=content), HI)
+    first, second, third = (item["content"] for item in body(*items)["input"])
+    assert second == [
+        {"type": "input_image", "detail": "auto", "image_url": None, "file_id": "file_1"},
+        {"type": "input_file", "file_id": "file_2"},
+        {"type": "input_text", "text": "Hi"},
+    ]
+    assert first == third == "Hi"
+
+
+def test_files_for_code_are_put_where_it_runs() -> None:
+    found = body(Attached((PICTURE,), for_code=True), HI, Attached((PAPER,), for_code=True), HI, tools=(HOSTED,))
+    assert found["tools"][0]["container"]["file_ids"] == ["file_1", "file_2"]
+    assert [item["content"] for item in found["input"]] == ["Hi", "Hi"]
+
+
+def test_its_own_blocks_go_back_as_they_came_and_those_of_others_do_not() -> None:
+    own = ({"type": "reasoning", "id": "rs_1", "summary": [], "odd": 1}, {"type": "function_call", "call_id": "c"})
+    found = body(HI, CELL, Verbatim("openai", own), FunctionCallOutput(call_id="c", output="1"), Verbatim("xai", own))
+    assert found["input"][1:] == [*ran("out"), *own, {"type": "function_call_output", "call_id": "c", "output": "1"}]
+
+
+def test_its_own_tools_are_offered_in_its_own_words() -> None:
+    search, code = {"type": "file_search", "vector_store_ids": ["vs"]}, {"type": "code_interpreter", "container": "c"}
+    tools = (VendorTool("openai", search), VendorTool("xai", {"type": "x_search"}))
+    assert body(HI, tools=tools)["tools"] == [search]
+    assert not {"tools", "tool_choice"} & body(HI, tools=tools[1:], tool_choice="required").keys()
+    found = body(HI, tools=(VendorTool("openai", code),), tool_choice=Choice(type="code_interpreter"))
+    assert (found["tools"], found["include"]) == ([code], ["code_interpreter_call.outputs"])
+    assert found["tool_choice"] == {"type": "code_interpreter"}
+
+
+def test_a_function_that_failed_says_so_in_its_output() -> None:
+    items = [FunctionCallOutput(call_id=id, output="no") for id in ("a", "b")]
+    seen = FunctionCallOutput(call_id="c", output=(InputText(text="see"),))
+    sent = body(*items, seen, failed_calls=frozenset(["a", "c"]))["input"]
+    assert [one["output"] for one in sent] == ["Error: no", "no", [{"type": "input_text", "text": "see"}]]

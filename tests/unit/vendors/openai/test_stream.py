@@ -10,6 +10,7 @@ from tests.unit.vendors.conftest import RECORDINGS, bodies, chunks, cuts_of, joi
 
 from belljar.errors import ContextTooLong, Declined, Garbled, ProviderError, QuotaExceeded, RateLimited
 from belljar.vendors.deltas import (
+    Begun,
     CallBegun,
     CallEnd,
     CallPiece,
@@ -19,6 +20,7 @@ from belljar.vendors.deltas import (
     HostedCode,
     HostedEnd,
     PassThrough,
+    Ran,
     Refused,
     Text,
     Thought,
@@ -27,8 +29,9 @@ from belljar.vendors.deltas import (
 )
 from belljar.vendors.openai.dialect import ResponsesDecoder, decoder
 from belljar.vendors.registry import PROFILES
-from belljar.vendors.request import ModelRequest
+from belljar.vendors.request import ModelRequest, Verbatim
 from belljar.wire.items import (
+    CellEnd,
     CodeInterpreterCall,
     ContainerFileCitation,
     Logs,
@@ -486,3 +489,63 @@ def test_what_came_before_an_error_is_not_lost() -> None:
     assert decoding.feed(stream([event("output_text.delta", delta="a"), error])) == [Text("a")]
     with pytest.raises(RateLimited):
         decoding.close()
+
+
+# -- what only the library asks for ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("data", [named(chunks(CODE)), json.dumps(last(CODE)).encode()], ids=["streamed", "whole"])
+def test_an_answer_is_told_by_its_id_and_kept_as_it_came(data: bytes) -> None:
+    decoding = decoder(ModelRequest(model="m", items=()), PROFILES["openai"], "acme", keep=True)
+    assert (decoding.feed(data) + decoding.close())[0] == Begun(last(CODE)["id"])
+    assert decoding.verbatim() == Verbatim("openai", tuple(last(CODE)["output"]))
+    assert make().verbatim() is None
+
+
+def test_items_that_the_end_does_not_repeat_are_kept_in_their_order() -> None:
+    payloads = [done(1, type="message", content=[]), done(0, type="compaction", id="cmp_1"), COMPLETED]
+    decoding = ResponsesDecoder("acme", keep=True)
+    decoding.feed(stream(payloads))
+    decoding.close()
+    kept = decoding.verbatim()
+    assert kept is not None
+    assert [block["type"] for block in kept.blocks] == ["compaction", "message"]
+
+
+def test_an_id_is_told_with_the_first_delta_and_no_error_comes_after_it() -> None:
+    def keeping() -> ResponsesDecoder:
+        return ResponsesDecoder("acme", keep=True)
+
+    created = event("created", response={"id": "resp_1", "status": "in_progress"})
+    end = event("completed", response={"id": "resp_1", "status": "completed"})
+    pieces = [event("output_text.delta", delta=one) for one in "ab"]
+    said = [Text("a"), Text("b"), Finish("stop")]
+    assert play(keeping, stream([created, *pieces, end])) == [Begun("resp_1"), *said]
+    assert play(keeping, stream([created, end])) == [Begun("resp_1"), Finish("stop")]
+    assert play(make, stream([created, *pieces, end])) == said
+    with pytest.raises(RateLimited):
+        keeping().feed(stream([created, '{"type":"error","error":{"code":"rate_limit_exceeded","message":"m"}}']))
+
+
+@pytest.mark.parametrize(
+    ("told", "end", "streams"),
+    [
+        (
+            {"exit": "raised", "exit_code": 3, "stdout": "1", "stderr": "2", "files": ["a"], "file_ids": ["f"]},
+            CellEnd(exit="raised", exit_code=3, stdout="1", stderr="2", files=("a",), file_ids=("f",)),
+            Ran(code="x", stdout="1", stderr="2", exit=3),
+        ),
+        (
+            {"exit": "timed_out", "stdout": ""},
+            CellEnd(exit="timed_out", stdout=""),
+            Ran(code="x", late=True),
+        ),
+        ({"exit": "ok"}, CellEnd(exit="ok"), None),
+        ({"exit": "of the future"}, None, None),
+        ("odd", None, None),
+    ],
+)
+def test_how_a_cell_of_our_own_gateway_ended(told: Any, end: CellEnd | None, streams: Ran | None) -> None:
+    item = {"type": "code_interpreter_call", "id": "ci_1", "status": "completed", "code": "x", "belljar": told}
+    (found,) = (delta for delta in deltas_of(done(0, **item)) if isinstance(delta, HostedEnd))
+    assert (found.item.belljar or None, found.ran) == (end, streams)

@@ -10,17 +10,27 @@ from hypothesis import strategies as st
 from msgspec import UNSET
 from tests.unit.vendors.conftest import RECORDINGS, chunks, cuts_of, joined, outline, play, stream
 
-from belljar.vendors.deltas import CallEnd, Finish, HostedCode, HostedEnd, Text, Thought, ThoughtEnd, UsageDelta
+from belljar.vendors.deltas import (
+    Begun,
+    CallEnd,
+    Finish,
+    HostedCode,
+    HostedEnd,
+    Ran,
+    Text,
+    Thought,
+    ThoughtEnd,
+    UsageDelta,
+)
 from belljar.vendors.openai.dialect import encode as encode_for_openai
 from belljar.vendors.registry import PROFILES
-from belljar.vendors.request import HostedFile, ModelRequest
+from belljar.vendors.request import Asked, Attached, HostedFile, ModelRequest, VendorFile, VendorTool, Verbatim
 from belljar.vendors.server_profile import GENERIC
 from belljar.vendors.xai.dialect import LIST, PATH, XaiDecoder, decoder, encode, headers
 from belljar.wire.items import (
     CellEnd,
     CodeInterpreterCall,
     FunctionCall,
-    InputItem,
     InputText,
     Logs,
     Message,
@@ -46,7 +56,7 @@ def make() -> XaiDecoder:
     return XaiDecoder("acme")
 
 
-def body(*items: InputItem, model: str = "grok-4.3", **more: Any) -> dict[str, Any]:
+def body(*items: Asked, model: str = "grok-4.3", **more: Any) -> dict[str, Any]:
     found = json.loads(encode(ModelRequest(model=model, items=items, **more), GENERIC))
     assert isinstance(found, dict)
     return found
@@ -152,6 +162,7 @@ def test_cells_in_all_their_forms(kind: str, more: dict[str, Any], outputs: Any,
             CodeInterpreterCall(
                 id="fc_1", status="completed", code="6*7", container_id="", outputs=outputs, belljar=end
             ),
+            ran=None if end is UNSET else Ran(code="6*7", stdout=end.stdout, stderr=end.stderr or ""),
         ),
         Finish("stop"),
     ]
@@ -317,3 +328,38 @@ def test_files_that_its_code_made(told: dict[str, Any], files: list[tuple[str, s
     deltas = play(make, json.dumps(answer).encode())
     (end,) = (delta for delta in deltas if isinstance(delta, HostedEnd))
     assert [(file.id, file.name) for file in end.files] == files
+
+
+# -- what only the library has -----------------------------------------------------------------------------------------
+
+
+def test_files_stand_in_the_message_that_they_belong_to_also_those_for_code() -> None:
+    picture, table = VendorFile(id="file_1", name="a.png"), VendorFile(id="file_2", name="a.csv")
+    items = (Attached((picture,)), HI, Attached((table,), for_code=True), HI, HI)
+    one, two, three = (item["content"] for item in body(*items, tools=(HOSTED,))["input"])
+    words = {"type": "input_text", "text": "Hi"}
+    assert one == [{"type": "input_file", "file_id": "file_1"}, words]
+    assert two == [{"type": "input_file", "file_id": "file_2"}, words]
+    assert three == "Hi"
+
+
+def test_it_goes_on_from_a_response_that_it_keeps() -> None:
+    found = body(HI, previous="r_1", store=True)
+    assert (found["previous_response_id"], found["store"]) == ("r_1", True)
+    assert "include" not in found
+
+
+def test_its_own_blocks_and_tools_go_back_and_those_of_others_do_not() -> None:
+    theirs = Verbatim("openai", ({"type": "message"},))
+    own = ({"type": "reasoning", "id": "rs_1", "encrypted_content": "abc"}, {"type": "web_search_call", "id": "ws_1"})
+    tools = (VendorTool("openai", {"type": "file_search"}), VendorTool("xai", {"type": "x_search"}))
+    found = body(theirs, Verbatim("xai", own), HI, tools=tools)
+    assert found["input"][:-1] == list(own)
+    assert found["tools"] == [{"type": "x_search"}]
+
+
+def test_an_answer_is_kept_as_it_came() -> None:
+    data = (RECORDINGS / CODE).read_bytes()
+    decoding = decoder(ModelRequest(model="m", items=()), GENERIC, "acme", keep=True)
+    assert decoding.feed(data) + decoding.close() == [Begun(json.loads(data)["id"]), *play(make, data)]
+    assert decoding.verbatim() == Verbatim("xai", tuple(json.loads(data)["output"]))
