@@ -119,6 +119,7 @@ def _openai(
     cites: tuple[str, str] | None = None,
     image: bytes | None = None,
     more: tuple[str, str] | None = None,
+    end: dict[str, Any] | None = None,
 ) -> Reply:
     id = f"cntr_{container}"
     outputs: list[dict[str, Any]] = [{"type": "logs", "logs": "30\n"}]
@@ -144,6 +145,7 @@ def _openai(
         "code": "sum()",
         "container_id": id,
         "outputs": outputs,
+        **({} if end is None else {"belljar": end}),
     }
     part = {"type": "output_text", "text": text, "annotations": annotations}
     message = {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "content": [part]}
@@ -435,6 +437,15 @@ def test_a_file_that_openai_cites_is_ours(client: OpenAI, scene: Scene, stream: 
     assert content.read() == CSV
     (file,) = client.containers.files.list(citation.container_id)
     assert (file.path, file.bytes, file.source) == ("/mnt/data/squares.csv", len(CSV), "assistant")
+
+
+def test_a_gateway_behind_this_one_tells_how_it_ended_and_not_its_ids(client: OpenAI, scene: Scene) -> None:
+    told = {"exit": "raised", "exit_code": 3, "stdout": "30\n", "stderr": "", "files": ["a"], "file_ids": ["cfile_1"]}
+    scene.play(ran("openai", end=told))
+    response = create(client, "openai")
+    end = response.output[0].belljar
+    assert (end["exit"], end["exit_code"], end["stdout"]) == ("raised", 3, "30\n")
+    assert not {"files", "file_ids"} & end.keys()
 
 
 @pytest.mark.parametrize(

@@ -37,22 +37,22 @@ class Teller:
         self._out.write(piece)
         self._note_column(piece)
 
-    def see(self, event: Any) -> None:
+    def see(self, event: Mapping[str, Any]) -> None:
         """What passes in a stream of the Responses API."""
-        match event.type:
-            case "response.code_interpreter_call_code.delta":
+        match event:
+            case {"type": "response.code_interpreter_call_code.delta", "delta": str(piece)}:
                 self._seen = True
                 if not self._json:
-                    self._note(event.delta, "code")
-            case "response.code_interpreter_call_code.done":
+                    self._note(piece, "code")
+            case {"type": "response.code_interpreter_call_code.done", "code": str(code)}:
                 self._seen = True
                 if self._json:
-                    self.line({"output": "code", "code": event.code})
-            case "belljar:code_interpreter_call.output.delta":
-                self._live[event.item_id] = self._live.get(event.item_id, "") + event.delta
-                self._print_text(event.delta, event.stream)
-            case "response.output_item.done" if event.item.type == "code_interpreter_call":
-                self._show_rest(event.item)
+                    self.line({"output": "code", "code": code})
+            case {"type": "belljar:code_interpreter_call.output.delta", "item_id": id, "delta": str(piece)}:
+                self._live[id] = self._live.get(id, "") + piece
+                self._print_text(piece, event["stream"])
+            case {"type": "response.output_item.done", "item": {"type": "code_interpreter_call"} as item}:
+                self._show_rest(item)
 
     def parts(self, parts: Iterable[Part]) -> None:
         """Code and results that came only with the whole answer."""
@@ -109,14 +109,14 @@ class Teller:
         sys.stdout.write(json.dumps(data) + "\n")
         sys.stdout.flush()
 
-    def _show_rest(self, item: Any) -> None:
+    def _show_rest(self, item: Mapping[str, Any]) -> None:
         """A cell is done: what was not shown while it ran."""
-        if not self._seen and getattr(item, "code", None):
+        if not self._seen and item.get("code"):
             self._seen = True
-            self._print_code(item.code)
-        self._limit = _limit(getattr(item, "belljar", None))
-        live = self._live.pop(item.id, "")
-        logs = "".join(one.logs for one in getattr(item, "outputs", None) or () if getattr(one, "type", "") == "logs")
+            self._print_code(item["code"])
+        self._limit = _limit(item.get("belljar"))
+        live = self._live.pop(item["id"], "")
+        logs = "".join(one["logs"] for one in item.get("outputs") or () if one["type"] == "logs")
         if not live:
             self._print_text(logs, "stdout")
         elif logs.startswith(live):  # the rest is how it ended: a traceback, or why it was stopped

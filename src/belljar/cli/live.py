@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any, Self, TypeAlias
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, TypeAlias
 
-See: TypeAlias = Callable[[Any], None]
+from belljar.vendors.sse import Lines
+
+Event: TypeAlias = Mapping[str, Any]
+See: TypeAlias = Callable[[Event], None]
 
 
 class Watched:
@@ -25,7 +30,7 @@ class Watched:
     def responses(self) -> Any:
         return _Responses(self._client.responses, self._show, self._memory)
 
-    def _show(self, event: Any) -> None:
+    def _show(self, event: Event) -> None:
         try:
             self._see(event)
         except Exception as error:
@@ -42,31 +47,42 @@ class _Responses:
         self._see = see
         self._memory = memory
 
-    def create(self, **body: Any) -> Any:
-        if self._memory is not None:
-            body["tools"] = [_with_memory(tool, self._memory) for tool in body.get("tools") or ()]
-        answer = self._responses.create(**body)
-        return _Stream(answer, self._see) if body.get("stream") else answer
+    @property
+    def with_streaming_response(self) -> _Responses:
+        return self
+
+    @contextmanager
+    def create(self, *, extra_body: dict[str, Any], **body: Any) -> Iterator[_Answer]:
+        if self._memory is not None and "tools" in extra_body:
+            tools = [_with_memory(tool, self._memory) for tool in extra_body["tools"]]
+            extra_body = {**extra_body, "tools": tools}
+        with self._responses.with_streaming_response.create(extra_body=extra_body, **body) as answer:
+            yield _Answer(answer, self._see)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._responses, name)
 
 
-class _Stream:
-    def __init__(self, stream: Any, see: See) -> None:
-        self._stream = stream
+class _Answer:
+    def __init__(self, answer: Any, see: See) -> None:
+        self._answer = answer
         self._see = see
 
-    def __iter__(self) -> Iterator[Any]:
-        for event in self._stream:
+    def iter_bytes(self) -> Iterator[bytes]:
+        """An event at a time, so that what is shown of it comes before what the client makes of it."""
+        lines = Lines()
+        for data in self._answer.iter_bytes():
+            yield from map(self._seen, lines.feed(data))
+        yield from map(self._seen, lines.close())
+
+    def _seen(self, payload: bytes) -> bytes:
+        try:
+            event = json.loads(payload)
+        except ValueError:  # the mark at the end of the stream, or what the client says more of
+            event = None
+        if isinstance(event, dict):
             self._see(event)
-            yield event
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._stream.close()
+        return b"data: %b\n\n" % payload.replace(b"\n", b"\ndata: ")
 
 
 def _with_memory(tool: Any, memory: str) -> Any:

@@ -66,7 +66,7 @@ class BaseClient(ABC):
         )
         self._model = model or model_for(self.provider, settings)
         self._wanted_effort: Effort | None = None
-        self._verbosity: str | None = None
+        self._verbosity: Verbosity | None = None
         self._system_context = ""
         self._code_execution = False
         self._close_sdk: Callable[[], object] | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Container
+from collections.abc import Container, Iterable
 
 _WORKSPACE = "/mnt/data/"
 
@@ -28,6 +28,11 @@ def below(path: str) -> str:
     if plain.startswith("/"):
         names = names[-1:]
     return "/".join(name for name in names if name not in ("", ".", "..")) or "output"
+
+
+def paths_by_id(file_ids: Iterable[str], paths: Iterable[str]) -> dict[str, str]:
+    """Where below the workspace a cell's files are, as our gateway tells; pictures, which come last, have no paths."""
+    return dict(zip(file_ids, paths, strict=False))
 
 
 def free_name(path: str, taken: Container[str]) -> str:

@@ -2,41 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import base64
+import itertools
+import mimetypes
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import msgspec
+from msgspec import structs
 
 from belljar.config import ApiSettings
-from belljar.errors import Garbled
-from belljar.providers import openai_errors, responses_reading, responses_writing, vendor_settings
-from belljar.providers.base import BaseClient
-from belljar.providers.code_execution import Description, OutputFile
+from belljar.providers import openai_errors, vendor_settings
+from belljar.providers.code_execution import CodeExecution, Description, OutputFile, execution_of
 from belljar.providers.context_manager import Message
-from belljar.providers.failures import ClientError, translate_errors, translate_stream_errors
-from belljar.providers.responses_reading import Made
-from belljar.providers.tool_converters import Body, Tool, ToolObject, convert_tools_for_openai
-from belljar.providers.types import Answer, OnText, Turn
+from belljar.providers.dialect_client import DialectClient
+from belljar.providers.failures import ClientError, translate_errors
+from belljar.providers.output_names import paths_by_id
+from belljar.providers.tool_converters import Tool, ToolObject
+from belljar.providers.types import Answer, Turn
 from belljar.providers.uploads import FileReference, Uploads, type_of
-from belljar.vendors import errors
-from belljar.vendors.deltas import Decoder
-from belljar.vendors.openai.stream import ResponsesDecoder
+from belljar.vendors.deltas import HostedEnd
+from belljar.vendors.dialect import Dialect
+from belljar.vendors.fold import Folded
+from belljar.vendors.openai import dialect as openai_dialect
+from belljar.vendors.registry import PROFILES
+from belljar.vendors.request import HostedFile, ModelRequest, Verbatim
+from belljar.vendors.server_profile import GENERIC, ServerProfile
+from belljar.wire.items import CellEnd, ContainerFileCitation, Image, Logs
+from belljar.wire.responses import TextConfig
+from belljar.wire.tools import AutoContainer, CodeInterpreterTool
 
 if TYPE_CHECKING:
     import openai
 
-_ENDS = ("response.completed", "response.incomplete", "response.failed")
 
-
-class ResponsesClient(BaseClient):
+class ResponsesClient(DialectClient):
     """Sends only what is new, and the rest again when the chain was broken."""
 
-    error: ClassVar[type[ClientError]]
+    dialect: ClassVar[Dialect] = openai_dialect
+    strict_tools = True
     purpose: ClassVar[str] = "user_data"
     """Of the files that are uploaded."""
-    files_in_container: ClassVar[bool] = True
-    """Whether files for the code are given to the tool, or attached to the message."""
 
     def __init__(
         self,
@@ -76,67 +84,53 @@ class ResponsesClient(BaseClient):
 
     # -- one request
 
-    def _ask(self, turn: Turn) -> Answer:
-        body = self._body(turn)
-        if turn.on_text is not None:
-            answered = self._streamed(body, turn.on_text)
-        else:
-            with translate_errors(self._failure):
-                answered = self.client.responses.with_raw_response.create(**cast(Any, body)).content
-        with translate_errors(self._failure):
-            return responses_reading.read(answered, self._decoder(), turn.tools, self._output_file)
+    @property
+    def _profile(self) -> ServerProfile:
+        return PROFILES.get(self.provider, GENERIC)
 
-    def _body(self, turn: Turn) -> Body:
-        body: Body = {
-            "model": self.get_model(),
-            "input": responses_writing.items(turn.messages, files_in_container=self.files_in_container),
-            "max_output_tokens": self.max_tokens,
-            **self._told(turn),
-        }
-        tools = convert_tools_for_openai(turn.tools)
-        if turn.code_execution:
-            tools.append(self._code_tool(turn))
-            body["include"] = [responses_writing.OUTPUTS]
-        if tools:
-            body["tools"] = tools
-            body["parallel_tool_calls"] = self.parallel_tool_calls
-        if turn.previous is not None:
-            body["previous_response_id"] = turn.previous
-        if not turn.keep:
-            body["store"] = False
-        effort = self._effort()
-        if effort is not None:
-            body["reasoning"] = {"effort": effort}
-        if self._verbosity and self._takes_verbosity():
-            body["text"] = {"verbosity": self._verbosity}
-        return body
+    def _request(self, turn: Turn) -> ModelRequest:
+        spoken = TextConfig(verbosity=self._verbosity) if self._verbosity and self._takes_verbosity() else TextConfig()
+        return structs.replace(super()._request(turn), previous=turn.previous, store=turn.keep, text=spoken)
 
-    def _told(self, turn: Turn) -> Body:
-        """The system prompt, which no chain carries on."""
-        return {"instructions": turn.system} if turn.system else {}
+    def _code_tool(self, turn: Turn) -> CodeInterpreterTool:
+        """In the chain's container or a new one."""
+        return CodeInterpreterTool(container=AutoContainer())
 
-    def _code_tool(self, turn: Turn) -> Body:
-        return responses_writing.code_interpreter(turn)
-
-    def _streamed(self, body: Body, on_text: OnText) -> bytes:
-        """The whole response, which the stream ends with."""
-        with translate_errors(self._failure):
-            stream = self.client.responses.create(stream=True, **cast(Any, body))
-        with stream:
-            for event in translate_stream_errors(stream, self._failure):
-                if event.type in ("response.output_text.delta", "response.refusal.delta"):
-                    on_text(event.delta)
-                elif event.type in _ENDS:
-                    return msgspec.json.encode(event.response.to_dict(mode="json", warnings=False))
-                elif event.type == "error":
-                    raise self._failure(errors.reported(event.to_dict(warnings=False), self.error.vendor))
-        raise self._failure(Garbled(f"{self.error.vendor} ended the stream in the middle of the answer"))
-
-    def _decoder(self) -> Decoder:
-        return ResponsesDecoder(self.error.vendor)
+    def _post(self, body: bytes) -> Generator[bytes, None, None]:
+        members = msgspec.json.decode(body)
+        required = {name: members.pop(name) for name in ("model", "input", "stream")}
+        with self.client.responses.with_streaming_response.create(**required, extra_body=members) as response:
+            yield from response.iter_bytes()
 
     def _failure(self, error: BaseException) -> ClientError:
         return openai_errors.failure(error, self.error)
+
+    # -- the answer
+
+    def _answer(self, turn: Turn, folded: Folded, verbatim: Verbatim | None) -> Answer:
+        """What the vendor no longer remembers is sent again in words: its own items would name what is not there."""
+        files = self._files(folded)
+        pictures = itertools.count(1)
+        executions = [_execution(cell, _files_of(cell, folded, files, pictures)) for cell in folded.cells]
+        shown = [file for execution in executions for file in execution.output_files]
+        answer = super()._answer(turn, structs.replace(folded, cells=()), None)
+        return replace(answer, executions=executions, files=list(files.values()) or shown, native=None)
+
+    def _files(self, folded: Folded) -> dict[str, OutputFile]:
+        """Those that a cell refers to, and those that are cited, by their ids."""
+        paths: dict[str, str] = {}
+        files: dict[str, OutputFile] = {}
+        for cell in folded.cells:
+            if isinstance(end := cell.item.belljar, CellEnd):
+                paths |= paths_by_id(end.file_ids, end.files)
+            for file in cell.files:
+                if file.id is not None and file.id not in files:
+                    files[file.id] = self._made_file(file, file.name)
+        for one in folded.citations:
+            if isinstance(one, ContainerFileCitation) and one.file_id not in files:
+                file = HostedFile(id=one.file_id, name=one.filename, type="", container_id=one.container_id)
+                files[one.file_id] = self._made_file(file, paths.get(one.file_id))
+        return files
 
     # -- files
 
@@ -147,27 +141,46 @@ class ResponsesClient(BaseClient):
             file = self.client.files.create(file=path, purpose=cast(Any, self.purpose))
         return FileReference(id=file.id, filename=path.name, mime_type=type_of(path.name))
 
-    def _output_file(self, made: Made) -> OutputFile:
+    def _made_file(self, made: HostedFile, path: str | None) -> OutputFile:
+        """A file that code made; `path` is where it is below the workspace, where the answer tells."""
+        id, container = made.id or "", made.container_id
         files = self.client.containers.files
 
         def read() -> bytes:
             with translate_errors(self._failure):
-                return files.content.retrieve(made.file_id, container_id=made.container_id).read()
+                return files.content.retrieve(id, container_id=container).read()
 
         def describe() -> Description:
             with translate_errors(self._failure):
-                found = files.retrieve(made.file_id, container_id=made.container_id)
+                found = files.retrieve(id, container_id=container)
             size = cast(int | None, found.bytes)  # null on the wire for files that the model made, whatever the type
             return Description(found.path, size)
 
-        return OutputFile(
-            made.file_id,
-            read=read,
-            describe=describe,
-            filename=made.filename,
-            path=made.path,
-            container_id=made.container_id,
-        )
+        return OutputFile(id, read=read, describe=describe, filename=made.name, path=path, container_id=container)
+
+
+def _execution(cell: HostedEnd, files: Iterable[OutputFile]) -> CodeExecution:
+    logs = "".join(output.logs for output in cell.item.outputs or () if isinstance(output, Logs))
+    return replace(execution_of(cell, files), logs=logs)
+
+
+def _files_of(
+    cell: HostedEnd, folded: Folded, files: Mapping[str, OutputFile], numbers: Iterator[int]
+) -> list[OutputFile]:
+    """What the cell refers to, or the cited files that it made. Where there is none, the pictures that it showed."""
+    if cell.files:
+        return [files[file.id] for file in cell.files if file.id is not None]
+    if files:
+        made = cell.item.belljar.file_ids if isinstance(cell.item.belljar, CellEnd) else ()
+        return [file for id, file in files.items() if len(folded.cells) == 1 or id in made]
+    shown = [output.url for output in cell.item.outputs or () if isinstance(output, Image)]
+    return [_picture(next(numbers), url) for url in shown if url.startswith("data:")]
+
+
+def _picture(number: int, url: str) -> OutputFile:
+    head, _, data = url.partition(",")
+    kind = head.removeprefix("data:").partition(";")[0]
+    return OutputFile.of_bytes(f"image-{number}{mimetypes.guess_extension(kind) or ''}", base64.b64decode(data), kind)
 
 
 def openai_sdk(

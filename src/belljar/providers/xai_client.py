@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
+from msgspec import structs
+
 from belljar.models import nearest_effort
 from belljar.providers.code_execution import Description, OutputFile
 from belljar.providers.failures import ClientError, translate_errors
 from belljar.providers.responses_client import ResponsesClient
-from belljar.providers.responses_reading import Made
-from belljar.providers.tool_converters import Body
 from belljar.providers.types import Answer, Turn
-from belljar.vendors.deltas import Decoder
-from belljar.vendors.xai.stream import XaiDecoder
+from belljar.vendors.dialect import Dialect
+from belljar.vendors.request import HostedFile, ModelRequest
+from belljar.vendors.xai import dialect as xai_dialect
 
 
 class XAIError(ClientError):
@@ -26,43 +29,33 @@ class XAIClient(ResponsesClient):
     provider = "xai"
     error = XAIError
     purpose = "assistants"
-    files_in_container = False
+    dialect: ClassVar[Dialect] = xai_dialect
 
     _told_last: str | None = None
 
     def _takes_effort(self) -> bool:
         return nearest_effort(self.get_model(), "high") is not None
 
-    def _body(self, turn: Turn) -> Body:
-        body = super()._body(turn)
+    def _request(self, turn: Turn) -> ModelRequest:
+        request = super()._request(turn)
         known = self._told_last if turn.previous is not None else None
-        if turn.system and turn.system != known:
-            body["input"] = [{"role": "system", "content": turn.system}, *body["input"]]
-        return body
-
-    def _told(self, turn: Turn) -> Body:
-        return {}
+        return structs.replace(request, instructions=None) if turn.system == known else request
 
     def _answered(self, answer: Answer) -> None:
         super()._answered(answer)
         self._told_last = self._turn(None).system
 
-    def _decoder(self) -> Decoder:
-        return XaiDecoder(self.error.vendor)
-
-    def _output_file(self, made: Made) -> OutputFile:
+    def _made_file(self, made: HostedFile, path: str | None) -> OutputFile:
         """By the Files API: there are no containers."""
+        id = made.id or ""
 
         def read() -> bytes:
             with translate_errors(self._failure):
-                return self.client.files.content(made.file_id).read()
+                return self.client.files.content(id).read()
 
         def describe() -> Description:
             with translate_errors(self._failure):
-                found = self.client.files.retrieve(made.file_id)
+                found = self.client.files.retrieve(id)
             return Description(found.filename, found.bytes)
 
-        return OutputFile(made.file_id, read=read, describe=describe, filename=made.filename, path=made.path)
-
-    def _code_tool(self, turn: Turn) -> Body:
-        return {"type": "code_interpreter"}
+        return OutputFile(id, read=read, describe=describe, filename=made.name, path=path)

@@ -27,26 +27,25 @@ def test_the_system_prompt_is_a_message_said_when_it_changes(server: Replay, mak
     client.send_message("three", "It is Monday.")
     system = {"role": "system", "content": "Be brief."}
     changed = {"role": "system", "content": "Be brief.\n\nIt is Monday."}
-    assert [one.json["input"] for one in server.asked] == [
+    assert [one.plain["input"] for one in server.asked] == [
         [system, {"role": "user", "content": "one"}],
         [{"role": "user", "content": "two"}],
         [changed, {"role": "user", "content": "three"}],
         [changed, {"role": "user", "content": "three"}],
     ]
-    assert [one.json.get("previous_response_id") for one in server.asked] == [None, "r0", "r1", "r1"]
-    assert all("instructions" not in one.json for one in server.asked)
+    assert [one.plain.get("previous_response_id") for one in server.asked] == [None, "r0", "r1", "r1"]
+    assert all("instructions" not in one.plain for one in server.asked)
 
 
 def test_recorded_code_execution(server: Replay, make: Make) -> None:
     body = recorded("xai/xai-code-execution-tool.1.json")
     server.play(Reply(body))
     reply = make("xai", model="grok-4.6").send_message("Fibonacci", code_execution=True)
-    assert server.asked[0].json == {
+    assert server.asked[0].plain == {
         "model": "grok-4.6",
         "input": [{"role": "user", "content": "Fibonacci"}],
         "max_output_tokens": 4096,
         "tools": [{"type": "code_interpreter"}],
-        "parallel_tool_calls": True,
         "include": ["code_interpreter_call.outputs"],
     }
     [execution] = reply.code_executions
@@ -75,7 +74,7 @@ def test_files_are_attached(server: Replay, make: Make, tmp_path: Path) -> None:
     server.play(Reply(uploaded), responded("r1", message("ok")))
     make("xai", tools=TOOLS).send_message("Sum", files=[path], code_execution=True)
     assert b'name="purpose"\r\n\r\nassistants' in server.asked[0].body
-    asked = server.asked[1].json
+    asked = server.asked[1].plain
     assert asked["input"] == [
         {
             "role": "user",
@@ -91,7 +90,7 @@ def test_effort_goes_to_models_that_take_it(server: Replay, make: Make) -> None:
         client.set_reasoning_effort("xhigh")
         server.play(responded("r1", message("a")))
         client.send_message("x")
-        assert server.asked[-1].json.get("reasoning") == sent
+        assert server.asked[-1].plain.get("reasoning") == sent
 
 
 @pytest.mark.parametrize("told", [{"out.csv": "file-9"}, [{"file_id": "file-9", "name": "out.csv"}]])

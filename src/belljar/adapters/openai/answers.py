@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from belljar.adapters.turns import Answer, Call, HostedCall
-from belljar.providers.responses_reading import paths_of
+from belljar.providers.output_names import paths_by_id
 from belljar.providers.tool_converters import Tool, tool_call
 from belljar.runtime import TokenUsage
 
@@ -51,7 +51,9 @@ def _annotations(parts: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 def _with_paths(output: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Our gateway tells with each call where its files are; on the wire it shares with OpenAI, citations do not."""
-    paths = paths_of(output)
+    paths: dict[str, str] = {}
+    for end in (item["belljar"] for item in output if item.get("belljar")):
+        paths |= paths_by_id(end.get("file_ids", ()), end.get("files", ()))
     return [_located(item, paths) if paths and item["type"] == "message" else item for item in output]
 
 
