@@ -22,7 +22,7 @@ import openai
 from google import genai
 from google.genai.types import HttpOptions
 
-_MODEL = re.compile(r"/v1/(responses|messages|models/.+:generateContent)")
+_MODEL = re.compile(r"/v1/(responses|messages|models/.+:streamGenerateContent.*)")
 NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)
 
 

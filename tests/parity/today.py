@@ -2,7 +2,6 @@
 
 A mark is strict: a face that is mended fails its row until the mark is gone. At the end this file is empty.
 """
-# ruff: noqa: E501 - what a face sends is one text
 
 from __future__ import annotations
 
@@ -16,11 +15,6 @@ ERRORS: Marks = {}
 EFFORTS: Marks = {}
 
 OPTIONS: Marks = {
-    "gemini": {
-        "code and a tool": {
-            "client": '{"tools": [{"codeExecution": {}}, {"functionDeclarations": [{"description": "Tells the weather.", "name": "look", "parametersJsonSchema": {"additionalProperties": false, "properties": {"city": {"type": "string"}}, "required": ["city"], "type": "object"}}]}]}'
-        }
-    },
     "anthropic": {
         "an open form of claude-sonnet-5": {"adapter": "in words"},
         "a form of claude-opus-4-20250514": {"adapter": "in words"},

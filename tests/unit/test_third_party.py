@@ -21,7 +21,7 @@ ROOMS = {
     "anthropic": ("adapters.claude_agent_sdk", "files.anthropic_files", "providers.anthropic_client"),
     "backports": ("http_server.content_encoding",),
     "cryptography": ("gateway.engine.sealing",),
-    "google": ("files.gemini_files", "providers.gemini_client", "providers.gemini_reading"),
+    "google": ("files.gemini_files", "providers.gemini_client"),
     "httptools": ("gateway.upstream.loopback", "http_server.uvicorn_protocol", "testing.server"),
     "msgspec": (
         "adapters.openai.adapter",

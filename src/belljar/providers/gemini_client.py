@@ -2,30 +2,43 @@
 
 from __future__ import annotations
 
+import base64
+import itertools
 import json
 import logging
+import mimetypes
 import time
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
+
+import msgspec
+from msgspec import structs
 
 from belljar.config import ApiSettings
 from belljar.errors import InvalidRequest, ProviderError
-from belljar.providers import gemini_reading, vendor_settings
-from belljar.providers.base import BaseClient
-from belljar.providers.context_manager import Message
-from belljar.providers.failures import ClientError, broken, code_of, translate_errors, translate_stream_errors
-from belljar.providers.tool_converters import Body, Tool, ToolObject, as_text, convert_tools_for_gemini
+from belljar.providers import vendor_settings
+from belljar.providers.code_execution import OutputFile
+from belljar.providers.dialect_client import DialectClient
+from belljar.providers.failures import ClientError, broken, code_of, translate_errors
+from belljar.providers.tool_converters import Body, Tool, ToolObject
 from belljar.providers.types import Answer, Turn
 from belljar.providers.uploads import FileReference, Uploads, type_of
+from belljar.vendors.deltas import HostedEnd
+from belljar.vendors.dialect import Dialect
+from belljar.vendors.fold import Folded
+from belljar.vendors.gemini import dialect as gemini_dialect
 from belljar.vendors.gemini import errors as gemini_errors
 from belljar.vendors.gemini.models import family
-from belljar.vendors.gemini.stream import REASONS
+from belljar.vendors.registry import PROFILES
+from belljar.vendors.request import HostedFile, ModelRequest, VendorFile, Verbatim
+from belljar.vendors.server_profile import GENERIC, ServerProfile
+from belljar.wire.tools import AutoContainer, CodeInterpreterTool
 
 if TYPE_CHECKING:
     from google import genai
-    from google.genai import types
 
 _POLLS = 120
 _PAUSE = 0.5
@@ -54,10 +67,13 @@ def handle_gemini_error(error: BaseException) -> GeminiError:
     return GeminiError.of(code_of(meant), str(meant), error, meant)
 
 
-class GeminiClient(BaseClient):
+class GeminiClient(DialectClient):
     """Gemini by AI Studio."""
 
     provider = "gemini"
+    error = GeminiError
+    dialect: ClassVar[Dialect] = gemini_dialect
+    flags_failures = True
     summary_in_system = False
     vertex: ClassVar[bool] = False
 
@@ -95,59 +111,49 @@ class GeminiClient(BaseClient):
 
     # -- one request
 
-    def _ask(self, turn: Turn) -> Answer:
-        from google.genai import types
+    @property
+    def _profile(self) -> ServerProfile:
+        return PROFILES.get(self.provider, GENERIC)
 
-        request: Body = {"model": self.get_model(), "contents": _contents(turn.messages), "config": self._config(turn)}
-        parts: list[types.Part] = []
-        last: types.GenerateContentResponse | None = None
-        reason = ""
-        with closing(self._answers(request, streaming=turn.on_text is not None)) as answers:
-            for last in answers:
-                candidate = last.candidates[0] if last.candidates else None
-                reason = candidate.finish_reason.value if candidate and candidate.finish_reason else reason
-                new = candidate.content.parts if candidate and candidate.content and candidate.content.parts else []
-                parts.extend(new)
-                for part in new:
-                    if turn.on_text is not None and part.text and not part.thought:
-                        turn.on_text(part.text)
-        _check(last, reason, said=bool(parts))
-        whole = gemini_reading.merged(parts)
-        native = types.Content(role="model", parts=whole)
-        usage = gemini_reading.usage(last)
-        finish = gemini_reading.finish(reason, called=any(part.function_call for part in whole))
-        return gemini_reading.read(whole, turn.tools, finish=finish, usage=usage, native=native)
-
-    def _answers(self, request: Body, *, streaming: bool) -> Generator[types.GenerateContentResponse, None, None]:
-        if not streaming:
-            with translate_errors(handle_gemini_error):
-                answer = self.client.models.generate_content(**request)
-            yield answer
-            return
-        with translate_errors(handle_gemini_error):
-            stream = self.client.models.generate_content_stream(**request)
-        yield from translate_stream_errors(stream, handle_gemini_error)
-
-    def _config(self, turn: Turn) -> Body:
-        kind = family(self.get_model())
-        config: Body = {"max_output_tokens": self.max_tokens, "automatic_function_calling": {"disable": True}}
-        if turn.system:
-            config["system_instruction"] = turn.system
-        tools: list[Body] = []
-        declared = convert_tools_for_gemini(turn.tools)
-        if declared and turn.code_execution and not kind.combines:
+    def _request(self, turn: Turn) -> ModelRequest:
+        if turn.tools and turn.code_execution and not family(self.get_model()).combines:
             _log.warning("%s runs code or calls tools, not both: the tools are left out", self.get_model())
-        elif declared:
-            tools.append({"function_declarations": declared})
-        if turn.code_execution:
-            tools.append({"code_execution": {}})
-        if tools:
-            config["tools"] = tools
-        if self._wanted_effort is not None and (thinking := kind.thinking(self._wanted_effort)):
-            config["thinking_config"] = thinking
-        return config
+            turn = replace(turn, tools=())
+        return super()._request(turn)
+
+    def _code_tool(self, turn: Turn) -> CodeInterpreterTool:
+        return CodeInterpreterTool(container=AutoContainer())
+
+    def _post(self, body: bytes) -> Generator[bytes, None, None]:
+        """The SDK has no raw answers. Its own way to write a request would change ours, which it so sends as it is."""
+        config: Any = {
+            "http_options": {"extra_body": msgspec.json.decode(body)},
+            "automatic_function_calling": {"disable": True},
+        }
+        asked = self.client.models.generate_content_stream(model=self.get_model(), contents=" ", config=config)
+        with closing(cast(Generator[Any, None, None], asked)) as chunks:
+            for chunk in chunks:
+                told = chunk.model_dump(by_alias=True, exclude_none=True, exclude={"sdk_http_response"})
+                yield b"data: %b\n\n" % msgspec.json.encode(told)
+
+    def _failure(self, error: BaseException) -> ClientError:
+        return handle_gemini_error(error)
+
+    # -- the answer
+
+    def _answer(self, turn: Turn, folded: Folded, verbatim: Verbatim | None) -> Answer:
+        blocks = verbatim.blocks if verbatim is not None else ()
+        if folded.finish == "filtered" and not blocks:
+            raise GeminiError.of("CONTENT_POLICY", "it was blocked before it said anything")
+        numbers = itertools.count(1)
+        cells = tuple(structs.replace(cell, files=tuple(_named(cell, numbers))) for cell in folded.cells)
+        answer = super()._answer(turn, structs.replace(folded, cells=cells), verbatim)
+        return answer if cells else replace(answer, files=list(_drawn(blocks, numbers)))
 
     # -- files
+
+    def _vendor_file(self, file: FileReference) -> VendorFile:
+        return VendorFile(id=file.uri or file.id, name=file.filename, type=file.mime_type)
 
     def _upload(self, path: Path) -> FileReference:
         if self._uploads is not None:
@@ -179,45 +185,18 @@ class VertexClient(GeminiClient):
         )
 
 
-def _check(last: types.GenerateContentResponse | None, reason: str, *, said: bool) -> None:
-    """An answer that is none has its reason."""
-    if said:
-        return
-    feedback = last.prompt_feedback if last is not None else None
-    blocked = feedback.block_reason.value if feedback and feedback.block_reason else None
-    if blocked or REASONS.get(reason) == "filtered":
-        raise GeminiError.of("CONTENT_POLICY", f"it was blocked: {blocked or reason}")
-    if reason not in ("STOP", "MAX_TOKENS"):
-        raise GeminiError.of("API_ERROR", f"it said nothing, for the reason {reason or 'none'}")
+def _named(cell: HostedEnd, numbers: Iterator[int]) -> Iterator[HostedFile]:
+    """Files among the outputs of code come without names."""
+    for file in cell.files:
+        yield structs.replace(file, name=file.name or _numbered(next(numbers), file.type))
 
 
-def _contents(messages: Iterable[Message]) -> list[types.Content]:
-    from google.genai import types
-
-    contents: list[types.Content] = []
-    for message in messages:
-        match message["role"]:
-            case "assistant":
-                contents.append(message["native"])
-            case "tool":
-                given = {part.function_call.id for part in contents[-1].parts or () if part.function_call}
-                contents.append(
-                    types.Content(role="user", parts=[_result(one, given) for one in message["tool_results"]])
-                )
-            case _:
-                files = [
-                    types.Part(file_data=types.FileData(file_uri=file.uri, mime_type=file.mime_type))
-                    for file in message.get("files", ())
-                ]
-                contents.append(types.Content(role="user", parts=[*files, types.Part(text=message["content"])]))
-    return [content for content in contents if content.parts]
+def _drawn(blocks: Iterable[Body], numbers: Iterator[int]) -> Iterator[OutputFile]:
+    """Pictures that the model itself made, which are no part of an answer in words."""
+    for blob in (block["inlineData"] for block in blocks if "inlineData" in block):
+        kind = blob.get("mimeType", "")
+        yield OutputFile.of_bytes(_numbered(next(numbers), kind), base64.b64decode(blob.get("data", "")), kind)
 
 
-def _result(result: Body, given: set[str | None]) -> types.Part:
-    """With the id of its call only where that is Gemini's own."""
-    from google.genai import types
-
-    known = result["tool_use_id"] if result["tool_use_id"] in given else None
-    told = as_text(result["content"])
-    response = {"error": told} if result.get("is_error") else {"output": told}
-    return types.Part(function_response=types.FunctionResponse(id=known, name=result["name"], response=response))
+def _numbered(number: int, kind: str) -> str:
+    return f"output-{number}{mimetypes.guess_extension(kind) or ''}"

@@ -28,7 +28,8 @@ class VendorFile(Struct, frozen=True, kw_only=True):
 
     id: str
     name: str
-    """Its type follows from it."""
+    type: str = ""
+    """Where somebody said so; else it follows from the name."""
 
 
 class Attached(Struct, frozen=True):
@@ -50,6 +51,8 @@ class Verbatim(Struct, frozen=True):
 
     vendor: str
     blocks: tuple[dict[str, Any], ...]
+    calls: tuple[str, ...] = ()
+    """The ids of its calls in their order as they were told, where the vendor itself may have given them none."""
 
 
 class VendorTool(Struct, frozen=True):

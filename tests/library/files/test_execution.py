@@ -119,7 +119,7 @@ def references(provider: str, body: Any) -> Any:
             return [one["file_id"] for one in blocks], body["tools"][0]["name"]
         case _:
             parts = [one["fileData"] for one in body["contents"][0]["parts"] if "fileData" in one]
-            return [one["file_uri"].partition("/v1/")[2] for one in parts], next(iter(body["tools"][0]))
+            return [one["fileUri"].partition("/v1/")[2] for one in parts], next(iter(body["tools"][0]))
 
 
 TOOLS = {

@@ -179,7 +179,6 @@ ENDS: list[tuple[str, Reply, str]] = [
     ("gemini", Reply(gemini({"text": "Once"}, reason="MAX_TOKENS")), "length"),
     ("gemini", Reply(gemini({"text": "Once"}, reason="SAFETY")), "content_filter"),
     ("gemini", Reply(gemini({"text": "Once"}, GEMINI_CALL)), "tool_calls"),
-    ("gemini", Reply(gemini({"text": "Once"}, reason="OTHER")), "other"),
     ("vllm", chunks("Once"), "stop"),
     ("vllm", chunks("Once", reason="length"), "length"),
     ("vllm", chunks("Once", reason="content_filter"), "content_filter"),

@@ -14,7 +14,7 @@ from tests.library.providers.wires import gemini, gemini_refused, gemini_streame
 
 from belljar.config import ApiSettings
 from belljar.errors import InvalidRequest
-from belljar.providers import FileReference, GeminiClient, VertexClient
+from belljar.providers import FileReference, GeminiClient, GeminiError, VertexClient
 from belljar.wire.responses import Usage
 
 Make = Callable[..., Any]
@@ -48,9 +48,9 @@ def test_a_recorded_call_and_its_result(server: Replay, make: Make) -> None:
     assert (call["name"], call["input"], reply.requires_action) == ("weather", {"location": "San Francisco"}, True)
     assert client.send_tool_results([{"tool_use_id": call["id"], "content": "sun"}]).text == "Sunny."
     first, second = server.asked
-    assert (first.method, first.path) == ("POST", f"/v1/models/{MODEL}:generateContent")
+    assert (first.method, first.path) == ("POST", f"/v1/models/{MODEL}:streamGenerateContent?alt=sse")
     shared = {
-        "systemInstruction": {"parts": [{"text": "Be brief."}], "role": "user"},
+        "systemInstruction": {"parts": [{"text": "Be brief."}]},
         "generationConfig": {"maxOutputTokens": 100},
         "tools": [
             {
@@ -67,9 +67,7 @@ def test_a_recorded_call_and_its_result(server: Replay, make: Make) -> None:
     assert asked(first) == {**shared, "contents": [user({"text": "How is it?"})]}
     model, answer = asked(second)["contents"][1:]
     [part] = answered["candidates"][0]["content"]["parts"]
-    signature = model["parts"][0].pop("thoughtSignature")
-    assert signature.replace("-", "+").replace("_", "/") == part["thoughtSignature"]
-    assert model == {"role": "model", "parts": [{"functionCall": part["functionCall"]}]}
+    assert model == {"role": "model", "parts": [part]}
     assert answer == user({"functionResponse": {"name": "weather", "response": {"output": "sun"}}})
 
 
@@ -121,6 +119,15 @@ def test_effort(server: Replay, make: Make, model: str, thinking: dict[str, Any]
 def test_an_answer_that_was_cut_off_says_so(server: Replay, make: Make) -> None:
     server.play(Reply(gemini({"text": "Once"}, reason="MAX_TOKENS")))
     assert make("gemini").send_message("x").is_complete is False
+
+
+def test_an_answer_that_broke_off_is_an_error_as_it_is_at_the_gateway(server: Replay, make: Make) -> None:
+    server.play(Reply(gemini({"text": "Once"}, reason="OTHER")))
+    client = make("gemini")
+    with pytest.raises(GeminiError, match="broke off its answer") as caught:
+        client.send_message("x")
+    assert caught.value.error_code == "API_ERROR"
+    assert client.context.message_count == 0
 
 
 @pytest.mark.parametrize("streaming", [False, True])
@@ -233,7 +240,7 @@ def test_vertex_takes_what_is_in_cloud_storage(server: Replay, gemini_sdk: Any, 
 
 @pytest.mark.parametrize("streaming", [False, True])
 def test_vertex_answers_as_ai_studio_does(server: Replay, gemini_sdk: Any, vertex_sdk: Any, streaming: bool) -> None:
-    """One implementation: the same request but for its address, the same answer with code, files and usage."""
+    """The same request but for its address and what only one of them takes, the same answer with files and usage."""
     answer = gemini(
         {"executableCode": {"language": "PYTHON", "code": "plot()", "id": "a"}},
         {"codeExecutionResult": {"id": "a", "outcome": "OUTCOME_OK", "output": "text"}},
@@ -252,7 +259,16 @@ def test_vertex_answers_as_ai_studio_does(server: Replay, gemini_sdk: Any, verte
     studio, vertex = server.asked
     assert studio.path.startswith(f"/v1/models/{MODEL}:")
     assert vertex.path.startswith(f"/v1/projects/p/locations/l/publishers/google/models/{MODEL}:")
-    assert asked(studio) == asked(vertex)
+    there, here = asked(studio), asked(vertex)
+    assert there.pop("toolConfig") == {"includeServerSideToolInvocations": True}
+    assert here.pop("toolConfig") == {"functionCallingConfig": {"streamFunctionCallArguments": True}}
+    assert there == here
     assert replies[0] == replies[1]
     assert replies[0][2] == b"\x89PNG"
     assert replies[0][3] == Usage(input_tokens=5, output_tokens=2, total_tokens=7)
+
+
+def test_a_picture_that_the_model_drew_is_a_file(server: Replay, make: Make) -> None:
+    server.play(Reply(gemini({"text": "Here."}, {"inlineData": {"mimeType": "image/png", "data": "iVBORw=="}})))
+    [file] = make("gemini", model=MODEL).send_message("Draw").output_files
+    assert (file.filename, file.read()) == ("output-1.png", b"\x89PNG")

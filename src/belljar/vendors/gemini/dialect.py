@@ -28,7 +28,7 @@ def decoder(request: ModelRequest, quirks: ServerProfile, upstream: str, *, keep
     return function_names.restoring(
         request,
         function_names.GEMINI,
-        lambda sent: GeminiDecoder(upstream, issuer=issuer(quirks), custom=custom_names(sent)),
+        lambda sent: GeminiDecoder(upstream, issuer=issuer(quirks), custom=custom_names(sent), keep=keep),
     )
 
 

@@ -19,7 +19,7 @@ from belljar.vendors.gemini.models import Family, family
 from belljar.vendors.gemini.sampling import SAMPLING
 from belljar.vendors.gemini.schema import accepted
 from belljar.vendors.gemini.signatures import SKIPPED, issuer, opened
-from belljar.vendors.request import ModelRequest
+from belljar.vendors.request import Attached, ModelRequest, VendorFile, Verbatim
 from belljar.vendors.sampling import members
 from belljar.vendors.server_profile import ServerProfile
 from belljar.wire import codec
@@ -234,6 +234,10 @@ class _Contents:
         self._step: _Step | None = None
         self._signature: str | None = None
         """Of the call that comes next."""
+        self._attached: list[Body] = []
+        """Files of the user's message that comes next."""
+        self._there: dict[str, Body] = {}
+        """What a result of a call that goes back as it came is told with, by the id of the call."""
         self._outputs: dict[str, deque[FunctionCallOutput | CustomToolCallOutput]] = {}
         for item in request.items:
             if isinstance(item, FunctionCallOutput | CustomToolCallOutput):
@@ -244,7 +248,12 @@ class _Contents:
             match item:
                 case Message(role="user"):
                     self._close()
-                    self._say("user", [*self._files(), *_parts(item.content)])
+                    self._say("user", [*self._files(), *self._attached, *_parts(item.content)])
+                    self._attached = []
+                case Attached():
+                    self._attached += [_kept_file(file) for file in item.files]
+                case Verbatim():
+                    self._verbatim(item)
                 case Message(role="assistant"):
                     self._said(item)
                 case FunctionCall():
@@ -255,6 +264,9 @@ class _Contents:
                     self._ran_there(item)
                 case CodeInterpreterCall():
                     self._ran_here(item)
+                case FunctionCallOutput() if item.call_id in self._there:
+                    response = {**self._there[item.call_id], "response": self._told_result(item.call_id, item.output)}
+                    self._say("user", [{"functionResponse": response}])
                 case FunctionCallOutput() | CustomToolCallOutput():
                     if self._step is not None:
                         self._step.open = False
@@ -272,6 +284,20 @@ class _Contents:
         if not self._done or self._done[0]["role"] == "model":  # a conversation begins with the user
             self._done.insert(0, {"role": "user", "parts": [{"text": ""}]})
         return self._done
+
+    def _verbatim(self, item: Verbatim) -> None:
+        """As it came; a call keeps the id that Gemini gave it, or none."""
+        self._close()
+        if item.vendor != self._issuer or not item.blocks:
+            return
+        self._done.append({"role": "model", "parts": list(item.blocks)})
+        calls = [part["functionCall"] for part in item.blocks if "functionCall" in part]
+        for id, call in zip(item.calls, calls, strict=False):
+            self._there[id] = {name: call[name] for name in ("id", "name") if name in call}
+
+    def _told_result(self, call_id: str, output: str | Iterable[Part]) -> Body:
+        told, _ = _told(output)
+        return {"error" if call_id in self._request.failed_calls else "output": told}
 
     def _files(self) -> Iterator[Body]:
         """For code that Gemini runs: before the user's first words, as every request is a sandbox of its own."""
@@ -436,6 +462,12 @@ def _parts(content: str | Iterable[Part]) -> Iterator[Body]:
                 yield {"inlineData": {"mimeType": f"audio/{kind}", "data": data}}
             case _:
                 pass
+
+
+def _kept_file(file: VendorFile) -> Body:
+    """A file that Google has, by its address."""
+    kind = file.type or mimetypes.guess_type(file.name)[0]
+    return {"fileData": {"fileUri": file.id, "mimeType": kind or _UNKNOWN_TYPE}}
 
 
 def _media(url: str) -> Body:

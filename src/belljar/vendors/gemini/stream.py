@@ -20,6 +20,7 @@ from belljar.vendors.deltas import (
     Finish,
     HostedCode,
     HostedEnd,
+    Ran,
     Text,
     Thought,
     ThoughtEnd,
@@ -29,7 +30,7 @@ from belljar.vendors.deltas import (
 from belljar.vendors.gemini.arguments import ArgumentWriter, Path, Scalar, read_path
 from belljar.vendors.gemini.errors import reported
 from belljar.vendors.gemini.signatures import Signed, sealed
-from belljar.vendors.request import HostedFile
+from belljar.vendors.request import HostedFile, Verbatim
 from belljar.vendors.stream_decoder import StreamDecoder
 from belljar.wire import codec, ids
 from belljar.wire.items import CellEnd, CodeInterpreterCall, CodeOutput, Image, Logs, Reasoning, SummaryText
@@ -197,7 +198,7 @@ class GeminiDecoder(StreamDecoder):
 
     `Finish` comes with the end of the stream, since every chunk counts the tokens anew. A signature of a call, of
     code or of a thought is sealed into the reasoning before it, that of text is `VendorState`. Calls of the functions
-    in `custom` are turned back into free text.
+    in `custom` are turned back into free text. Told to `keep` it, it has the parts of the answer as they came.
     """
 
     def __init__(
@@ -207,8 +208,11 @@ class GeminiDecoder(StreamDecoder):
         issuer: str = "gemini",
         custom: Collection[str] = (),
         new_id: Callable[[], str] = lambda: ids.new("call"),
+        keep: bool = False,
     ) -> None:
         super().__init__(upstream)
+        self._kept: list[dict[str, Any]] | None = [] if keep else None
+        self._call_ids: list[str] = []
         self._issuer = issuer
         self._custom = custom
         self._new_id = new_id
@@ -227,6 +231,8 @@ class GeminiDecoder(StreamDecoder):
             raise reported(chunk.error, self._upstream)
         if chunk.usage_metadata is not None:
             self._usage = chunk.usage_metadata
+        if self._kept is not None:
+            self._keep(payload)
         for candidate in chunk.candidates:
             if candidate.index:
                 continue
@@ -239,6 +245,29 @@ class GeminiDecoder(StreamDecoder):
             feedback = chunk.prompt_feedback
             more = f": {feedback.block_reason_message}" if feedback.block_reason_message else ""
             raise Filtered(f"{self._upstream} refused the conversation ({feedback.block_reason}){more}")
+
+    def _keep(self, payload: bytes) -> None:
+        """Pieces of text that came one by one are one; so are those of a call's arguments, once they are all there."""
+        kept = self._kept
+        assert kept is not None
+        for candidate in msgspec.json.decode(payload).get("candidates", ()):
+            if candidate.get("index"):
+                continue
+            for part in (candidate.get("content") or {}).get("parts", ()):
+                if "functionCall" in part and not part["functionCall"].get("name"):
+                    continue
+                last = kept[-1] if kept else {}
+                if _is_plain(last) and _is_plain(part) and last.get("thought") == part.get("thought"):
+                    last["text"] += part["text"]
+                else:
+                    kept.append(part)
+
+    def verbatim(self) -> Verbatim | None:
+        """Without a call that was cut off: nobody could answer it."""
+        if self._kept is None:
+            return None
+        whole = (part for part in self._kept if not part.get("functionCall", {}).get("willContinue"))
+        return Verbatim(self._issuer, tuple(whole), tuple(self._call_ids))
 
     def _take_part(self, part: _Part, out: list[Delta]) -> None:
         if part.inline_data is not None:
@@ -290,7 +319,8 @@ class GeminiDecoder(StreamDecoder):
             self._end_thought(out, None if signature is None else Signed("call", signature))
             self._call = _OpenCall(self._calls, custom=call.name in self._custom)
             self._calls += 1
-            out.append(CallBegun(self._call.index, call.id or self._new_id(), call.name, self._call.custom))
+            self._call_ids.append(call.id or self._new_id())
+            out.append(CallBegun(self._call.index, self._call_ids[-1], call.name, self._call.custom))
         if self._call is None:
             raise Garbled(f"{self._upstream} sent arguments of a call without a name")
         whole = bytes(call.args)
@@ -328,10 +358,18 @@ class GeminiDecoder(StreamDecoder):
         if rest != "{}" or not call.pieces:
             self._piece(call, rest, out)
         arguments = "".join(call.pieces)
+        self._keep_arguments(call.index, arguments)
         if call.custom:
             arguments = _free_text(arguments)
             out.append(CallPiece(call.index, arguments))
         out.append(CallEnd(call.index, arguments))
+
+    def _keep_arguments(self, index: int, arguments: str) -> None:
+        calls = [part["functionCall"] for part in self._kept or () if "functionCall" in part]
+        if index < len(calls) and "args" not in calls[index]:
+            for name in ("partialArgs", "willContinue"):
+                calls[index].pop(name, None)
+            calls[index]["args"] = codec.decode(arguments)
 
     # -- code that Gemini runs
 
@@ -375,7 +413,10 @@ class GeminiDecoder(StreamDecoder):
             outputs=(*logs, *cell.outputs),
             belljar=end,
         )
-        out.append(HostedEnd(cell.index, item, tuple(cell.files)))
+        ok = cell.result.outcome == "OUTCOME_OK"
+        told, wrong = (cell.result.output, "") if ok else ("", cell.result.output)
+        ran = Ran(code=cell.code, stdout=told, stderr=wrong, late=status == "failed")
+        out.append(HostedEnd(cell.index, item, tuple(cell.files), ran))
 
     # -- the end
 
@@ -395,6 +436,10 @@ class GeminiDecoder(StreamDecoder):
             out.append(UsageDelta(_spent(self._usage)))
 
 
+def _is_plain(part: Mapping[str, Any]) -> bool:
+    return "text" in part and "thoughtSignature" not in part
+
+
 def _free_text(arguments: str) -> str:
     """What a custom tool is given, out of the function call that stands for it."""
     try:
@@ -403,11 +448,6 @@ def _free_text(arguments: str) -> str:
         return arguments
     text = data.get("input") if isinstance(data, dict) else data
     return text if isinstance(text, str) else arguments
-
-
-def read_usage(usage: bytes) -> Usage:
-    """What the `usageMetadata` of a whole answer says was spent."""
-    return _spent(msgspec.json.decode(usage, type=_Usage))
 
 
 def _spent(usage: _Usage) -> Usage:

@@ -16,7 +16,7 @@ from belljar.vendors.gemini.dialect import LIST, PATH, GeminiDecoder, encode, he
 from belljar.vendors.gemini.models import FAMILIES, family
 from belljar.vendors.gemini.signatures import SKIPPED, Signed, sealed
 from belljar.vendors.registry import PROFILES
-from belljar.vendors.request import HostedFile, ModelRequest
+from belljar.vendors.request import Asked, Attached, HostedFile, ModelRequest, VendorFile, Verbatim
 from belljar.vendors.server_profile import GENERIC
 from belljar.wire.items import (
     CellEnd,
@@ -61,7 +61,7 @@ HI = Message(role="user", content="Hi")
 HI_SAID = {"role": "user", "parts": [{"text": "Hi"}]}
 
 
-def body(*items: InputItem, model: str = NEW, quirks: str = "generic", **more: Any) -> dict[str, Any]:
+def body(*items: Asked, model: str = NEW, quirks: str = "generic", **more: Any) -> dict[str, Any]:
     found = json.loads(encode(ModelRequest(model=model, items=items, **more), PROFILES[quirks]))
     assert isinstance(found, dict)
     reads(found)
@@ -613,3 +613,46 @@ def test_files_for_its_code_stand_before_the_first_words() -> None:
         {"fileData": {"mimeType": "application/octet-stream", "fileUri": "https://x/b"}},
     ]
     assert len(found[2]["parts"]) == 1
+
+
+# -- what only the library has -----------------------------------------------------------------------------------------
+
+
+def test_files_that_google_has_stand_before_the_words_that_they_belong_to() -> None:
+    named, typed = VendorFile(id="gs://a", name="a.pdf"), VendorFile(id="gs://b", name="b", type="text/csv")
+    unknown = VendorFile(id="gs://c", name="c")
+    found = body(Attached((named, typed, unknown)), HI, Message(role="assistant", content="Yes?"), HI)["contents"]
+    assert [part["fileData"] for part in found[0]["parts"][:-1]] == [
+        {"fileUri": "gs://a", "mimeType": "application/pdf"},
+        {"fileUri": "gs://b", "mimeType": "text/csv"},
+        {"fileUri": "gs://c", "mimeType": "application/octet-stream"},
+    ]
+    assert found[2] == HI_SAID
+
+
+def test_its_own_parts_go_back_as_they_came_and_those_of_others_do_not() -> None:
+    own = (
+        {"text": "Hm", "thought": True, "thoughtSignature": "c2ln"},
+        {"functionCall": {"name": "f", "args": {}}},
+        {"functionCall": {"name": "g", "args": {}, "id": "theirs"}},
+    )
+    items = (
+        HI,
+        Verbatim("gemini", own, ("ours", "theirs")),
+        FunctionCallOutput(call_id="theirs", output="no"),
+        FunctionCallOutput(call_id="ours", output="1"),
+        Verbatim("vertex", own),
+        Verbatim("gemini", ()),
+    )
+    found = body(*items, failed_calls=frozenset(["theirs"]))["contents"]
+    assert found == [
+        HI_SAID,
+        {"role": "model", "parts": list(own)},
+        {
+            "role": "user",
+            "parts": [
+                {"functionResponse": {"id": "theirs", "name": "g", "response": {"error": "no"}}},
+                {"functionResponse": {"name": "f", "response": {"output": "1"}}},
+            ],
+        },
+    ]

@@ -21,6 +21,7 @@ from belljar.vendors.deltas import (
     Finish,
     HostedCode,
     HostedEnd,
+    Ran,
     Text,
     Thought,
     ThoughtEnd,
@@ -29,9 +30,8 @@ from belljar.vendors.deltas import (
 )
 from belljar.vendors.gemini.dialect import GeminiDecoder, decoder
 from belljar.vendors.gemini.signatures import Signed, opened, sealed
-from belljar.vendors.gemini.stream import read_usage
 from belljar.vendors.registry import PROFILES
-from belljar.vendors.request import HostedFile, ModelRequest
+from belljar.vendors.request import HostedFile, ModelRequest, Verbatim
 from belljar.wire.items import CellEnd, CodeInterpreterCall, Image, Logs, Reasoning, SummaryText
 from belljar.wire.responses import InputDetails, OutputDetails, Usage
 from belljar.wire.tools import CustomTool
@@ -152,6 +152,7 @@ def test_a_recorded_stream_of_code_that_gemini_ran() -> None:
                 outputs=(Logs(logs="-428330955.97745\n"),),
                 belljar=CellEnd(exit="ok", exit_code=0),
             ),
+            ran=Ran(code=code, stdout="-428330955.97745\n"),
         ),
     ]
     assert [on for on, _ in signatures(deltas)] == ["code", "text"]
@@ -464,7 +465,6 @@ def test_tokens_of_every_kind() -> None:
         total_tokens=132,
     )
     assert found[-1] == UsageDelta(spent)
-    assert read_usage(json.dumps({**usage, "toolUsePromptTokenCount": 20}).encode()) == spent
 
 
 # -- what goes wrong --------------------------------------------------------------------------------------------------
@@ -519,3 +519,55 @@ def test_what_came_before_an_error_is_not_lost() -> None:
     assert decoding.feed(stream([chunk({"text": "a"}), json.dumps(EXHAUSTED)], done=False)) == [Text("a")]
     with pytest.raises(RateLimited):
         decoding.close()
+
+
+# -- what only the library asks for ------------------------------------------------------------------------------------
+
+
+def kept(data: bytes) -> Verbatim:
+    decoding = decoder(ModelRequest(model="m", items=()), PROFILES["generic"], "acme", keep=True)
+    decoding.feed(data)
+    decoding.close()
+    found = decoding.verbatim()
+    assert found is not None
+    return found
+
+
+def parts_of(data: bytes) -> list[dict[str, Any]]:
+    events = [json.loads(line.removeprefix(b"data: ")) for line in data.splitlines() if line.startswith(b"data: ")]
+    return [part for event in events for part in event["candidates"][0]["content"].get("parts", ())]
+
+
+def test_an_answer_is_kept_as_it_came_with_its_text_in_one() -> None:
+    data = recorded(REASONING)
+    came, found = parts_of(data), kept(data).blocks
+    assert "".join(part.get("text", "") for part in came) == "".join(part.get("text", "") for part in found)
+    assert [part["thoughtSignature"] for part in came if "thoughtSignature" in part] == [
+        part["thoughtSignature"] for part in found if "thoughtSignature" in part
+    ]
+    assert len(found) < len(came)
+    assert make().verbatim() is None
+
+
+def test_a_call_is_kept_as_it_came_with_the_id_that_it_was_told_by() -> None:
+    whole = (RECORDINGS / "gemini/google-tool-call-gemini3.json").read_bytes()
+    found = kept(whole)
+    assert list(found.blocks) == json.loads(whole)["candidates"][0]["content"]["parts"]
+    assert len(found.calls) == 1
+
+
+def test_arguments_that_came_in_pieces_are_kept_whole() -> None:
+    data = recorded(ARGUMENTS)
+    ended = [json.loads(delta.arguments) for delta in play(make, data) if isinstance(delta, CallEnd)]
+    calls = [part["functionCall"] for part in kept(data).blocks if "functionCall" in part]
+    assert [call["args"] for call in calls] == ended != []
+    assert not any({"partialArgs", "willContinue"} & call.keys() for call in calls)
+
+
+def test_of_what_was_cut_off_and_of_other_candidates_nothing_is_kept() -> None:
+    begun = {"functionCall": {"name": "f", "willContinue": True}}
+    other = {"index": 1, "content": {"parts": [{"text": "no"}]}}
+    said = {"candidates": [{"content": {"parts": [{"text": "a"}, begun]}, "finishReason": "MAX_TOKENS"}, other]}
+    assert kept(stream([json.dumps(said), json.dumps({"candidates": [{"content": None}]})], done=False)).blocks == (
+        {"text": "a"},
+    )
