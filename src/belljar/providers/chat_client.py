@@ -20,7 +20,7 @@ from belljar.providers.uploads import FileReference
 from belljar.vendors.chat import dialect as chat
 from belljar.vendors.dialect import Dialect
 from belljar.vendors.registry import PROFILES
-from belljar.vendors.server_profile import ServerProfile
+from belljar.vendors.server_profile import GENERIC, ServerProfile
 from belljar.wire.responses import Reasoner
 from belljar.wire.tools import CodeInterpreterTool
 
@@ -62,7 +62,7 @@ class ChatClient(DialectClient):
 
     @property
     def _profile(self) -> ServerProfile:
-        return PROFILES[self.provider]
+        return PROFILES.get(self.provider, GENERIC)
 
     def get_model(self) -> str:
         """Where none was named, the first that the server has."""

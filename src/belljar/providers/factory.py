@@ -10,6 +10,7 @@ from belljar.config import ApiSettings
 from belljar.providers.base import BaseClient
 from belljar.providers.tool_converters import Tool, ToolObject
 from belljar.vendors.registry import find_vendor
+from belljar.vendors.vendor import Vendor
 
 if TYPE_CHECKING:
     from belljar.providers.anthropic_client import AnthropicClient
@@ -87,11 +88,17 @@ def create_client(
     stays open when this one is closed. `tools` are `Tool[…]` objects, or dicts in Anthropic's form.
     """
     settings = settings or ApiSettings.load()
-    module, _, name = find_vendor(provider or settings.provider).client.partition(":")
-    made: BaseClient = getattr(import_module(module), name)(
+    made: BaseClient = _client_class(find_vendor(provider or settings.provider))(
         model=model, tools=tools, system=system, client=client, api_key=api_key, base_url=base_url, settings=settings
     )
     return made
+
+
+def _client_class(row: Vendor) -> type[Any]:
+    """A class that serves several vendors is made this one's."""
+    module, _, name = row.client.partition(":")
+    kind: type[Any] = getattr(import_module(module), name)
+    return kind if getattr(kind, "provider", "") == row.name else type(name, (kind,), {"provider": row.name})
 
 
 def get_provider_name(client: BaseClient) -> str:
