@@ -206,6 +206,14 @@ def test_a_turn_with_code_has_the_events_of_the_contract_in_their_order() -> Non
     assert last["usage"]["total_tokens"] == 3
 
 
+def test_a_turn_that_was_paused_counts_all_its_requests() -> None:
+    turn = turn_of(Emitter(START))
+    spent = deltas.UsageDelta(Usage(input_tokens=1, output_tokens=2, total_tokens=3))
+    turn.feed([deltas.Text("It "), spent])
+    turn.feed([deltas.Text("is."), deltas.Finish("stop"), spent])
+    assert turn.end().usage == Usage(input_tokens=2, output_tokens=4, total_tokens=6)
+
+
 def test_the_name_that_a_vendor_has_for_its_answer_is_told_to_nobody() -> None:
     one = Emitter(START)
     one.begin()

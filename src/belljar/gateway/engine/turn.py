@@ -170,7 +170,8 @@ class Turn:
                 if reason in ("stop", "calls"):
                     self._close_speech(last=not self._calls.awaits_answers)
             case deltas.UsageDelta(usage):
-                self.usage = usage
+                # Where a vendor paused, each of its requests tells its own.
+                self.usage = usage if self.usage is None else self.usage + usage
             case deltas.Repaired():
                 self._repaired = delta
             case deltas.Begun():
