@@ -33,7 +33,7 @@ def of_answer(
     meant = fault(status, headers, body, vendor)
     match status:
         case 404:
-            return NotFound(str(meant).partition("; check the base_url")[0], param="file_id")
+            return NotFound(str(meant), param="file_id")
         case 413:
             return TooLarge(f"{vendor} finds the file too large; send a smaller one")
     if isinstance(meant, BadKey):

@@ -138,6 +138,11 @@ def code_of(error: ProviderError) -> str:
             return "BAD_REQUEST" if isinstance(error, Declined) else next(codes, "API_ERROR")
 
 
+def explained(error: ProviderError, status: int | None) -> str:
+    """What a vendor answered, with what to do where its address is not the vendor's; the rest `CODES` tells."""
+    return f"{error}; is base_url right?" if status == 404 and type(error) is ProviderError else str(error)
+
+
 def broken(error: BaseException) -> str | None:
     """The code for a failure of the HTTP library below an SDK, whichever that SDK uses; None for any other."""
     for name in ("httpx2", "httpx"):

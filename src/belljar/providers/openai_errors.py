@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from belljar.errors import ProviderError
-from belljar.providers.failures import ClientError, broken, code_of
+from belljar.providers.failures import ClientError, broken, code_of, explained
 from belljar.vendors import errors
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def _answered(error: openai.APIError, kind: type[ClientError]) -> ClientError:
         meant = errors.fault(error.status_code, error.response.headers, body, kind.vendor)
     else:
         meant = errors.reported(said, kind.vendor)
-    return kind.of(code_of(meant), str(meant), error, meant)
+    return kind.of(code_of(meant), explained(meant, getattr(error, "status_code", None)), error, meant)
 
 
 def _said(error: openai.APIError) -> Any:

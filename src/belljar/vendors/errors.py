@@ -133,7 +133,10 @@ class _Said(Struct, frozen=True):
 
 
 def fault(status: int, headers: Mapping[str, str], body: bytes, upstream: str) -> ProviderError:
-    """The error that an answer other than 200 means; `upstream` names the server in the message."""
+    """The error that an answer other than 200 means; `upstream` names the server in the message.
+
+    It says what is wrong. What to do about a key or an address is another thing to each who shows it, who adds it.
+    """
     try:
         said = _read(codec.decode(body))
     except msgspec.DecodeError:
@@ -203,7 +206,7 @@ def _error(
     what = said.message[:_LONGEST] or (f"it answered {status}" if status else "it reported an error without a word")
     if kind is BadKey:  # its words may hold part of the key
         shown = f" ({status})" if status else ""
-        return BadKey(f"{upstream} refused the key{shown}; set the api_key of this upstream to one that it takes")
+        return BadKey(f"{upstream} refused the key{shown}")
     if kind is RateLimited:
         return RateLimited(f"{upstream}: {what}", after=_after(headers, said.message))
     if kind is Declined:
@@ -219,8 +222,6 @@ def _error(
         wait = _after(headers, said.message)
         what = f"{upstream} is still loading its model; ask again in a moment"
         return Loading(what) if wait is None else Loading(what, after=wait)
-    if kind is ProviderError and status == 404:
-        return ProviderError(f"{upstream}: {what}; check the base_url of this upstream")
     return kind(f"{upstream}: {what}")
 
 

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import threading
 import traceback
+from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
 from itertools import repeat
 from typing import Any
@@ -17,6 +18,7 @@ from belljar.errors import (
     BadKey,
     BadSettings,
     ContextTooLong,
+    Declined,
     Garbled,
     ProviderError,
     QuotaExceeded,
@@ -26,7 +28,7 @@ from belljar.errors import (
 from belljar.gateway.upstream.endpoint import Endpoint
 from belljar.gateway.upstream.upstream_model import DialectModel
 from belljar.testing import BREAK, LoopbackUpstream, Reply, call
-from belljar.vendors.deltas import Finish, Text, UsageDelta
+from belljar.vendors.deltas import Begun, Delta, Finish, Text, UsageDelta
 
 from .conftest import KEY, PATIENCE, Run, answer, asking, calls_of, text_of, transport, until, unused_port, upstream
 
@@ -112,9 +114,25 @@ def test_a_key_is_in_nothing_that_is_shown() -> None:
     settings = upstream("http://127.0.0.1:1/v1", headers={"X-Api-Key": "another-secret-key"})
     endpoint = Endpoint(settings)
     error = ProviderError(f"{KEY} and another-secret-key were refused")
-    endpoint.hush(error)
+    endpoint.explain(error)
     assert str(error) == "[key] and [key] were refused"
     assert KEY not in f"{settings!r}{endpoint!r}{error!r}"
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "remedy"),
+    [
+        (BadKey("lab refused the key (401)"), 401, "; set the api_key of this upstream to one that it takes"),
+        (ProviderError("lab: no such page"), 404, "; check the base_url of this upstream"),
+        (ProviderError("lab: it broke"), 500, ""),
+        (Declined("lab: no such model"), 404, ""),
+    ],
+    ids=["key", "address", "broken", "model"],
+)
+def test_an_operator_is_told_what_to_do(error: ProviderError, status: int, remedy: str) -> None:
+    before = str(error)
+    Endpoint(upstream("http://127.0.0.1:1/v1")).explain(error, status)
+    assert str(error) == before + remedy
 
 
 def test_a_server_that_is_not_there(run: Run) -> None:
@@ -126,6 +144,13 @@ def test_a_server_that_is_not_there(run: Run) -> None:
             run(one_answer(upstream(base_url)))
 
 
+async def _saying(stream: AsyncIterator[list[Delta]]) -> AsyncIterator[Sequence[Delta]]:
+    """Without the vendor's id of the answer, which comes alone or with the first words, as the reads fall."""
+    async for batch in stream:
+        if said := [delta for delta in batch if not isinstance(delta, Begun)]:
+            yield said
+
+
 def test_an_answer_that_breaks_off_gives_what_came_and_then_the_reason(run: Run, dialect: str) -> None:
     go = threading.Event()
 
@@ -133,7 +158,7 @@ def test_an_answer_that_breaks_off_gives_what_came_and_then_the_reason(run: Run,
         async with transport() as sender:
             model = DialectModel(upstream(server.base_url, dialect=dialect), sender)
             async with aclosing(model.ask(asking())) as stream:
-                assert await anext(stream) == [Text("half")]
+                assert await anext(_saying(stream)) == [Text("half")]
                 go.set()
                 with pytest.raises(Unreachable, match=r"lab at .* broke off in the middle"):
                     await anext(stream)
@@ -154,7 +179,7 @@ def test_a_run_that_is_called_off_stops_the_model(run: Run, dialect: str, how: s
         async def listen() -> None:
             async with aclosing(model.ask(asking())) as stream:
                 begun.set()
-                async for batch in stream:
+                async for batch in _saying(stream):
                     assert batch == [Text("word")]
                     if how == "closed":
                         return

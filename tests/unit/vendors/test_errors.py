@@ -211,9 +211,7 @@ def test_a_refused_request_keeps_where_and_what() -> None:
 def test_a_refused_key_is_not_quoted() -> None:
     error = fault(401, {}, said("Incorrect API key provided: sk-proj-abc***xyz.", "invalid_api_key"), "acme")
     assert type(error) is BadKey
-    assert "sk-" not in str(error)
-    assert "api_key" in str(error)
-    assert "(401)" in str(error)
+    assert str(error) == "acme refused the key (401)"
     assert "(" not in str(reported({"code": "invalid_api_key"}, "acme"))
 
 
@@ -237,7 +235,7 @@ def test_the_words_are_found_in_any_shape(body: bytes, shown: str) -> None:
 
 def test_a_wrong_address_is_the_operators() -> None:
     error = fault(404, {}, b"404 page not found", "acme")
-    assert "check the base_url" in str(error)
+    assert str(error) == "acme: 404 page not found"
     assert error.status == 502
 
 

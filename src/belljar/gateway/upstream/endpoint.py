@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from belljar import __version__
 from belljar.config import Upstream
-from belljar.errors import BadSettings, ProviderError, Unreachable
+from belljar.errors import BadKey, BadSettings, ProviderError, Unreachable
 from belljar.gateway.upstream.http_response import ConnectionFailed
 from belljar.vendors import bearer
 from belljar.vendors.registry import PROFILES, VENDORS, guess_profile
@@ -65,9 +65,13 @@ class Endpoint:
         remedy = f"is {product} running?" if product else "is it running, and is base_url right?"
         return Unreachable(f"{self} cannot be reached: {broken}; {remedy}")
 
-    def hush(self, error: ProviderError) -> None:
-        """Take our keys out of an error: some servers repeat what they were sent."""
+    def explain(self, error: ProviderError, status: int | None = None) -> None:
+        """Put an error into an operator's words: what to do about it, and not our keys, as some servers repeat them."""
         text = str(error)
+        if isinstance(error, BadKey):
+            text += "; set the api_key of this upstream to one that it takes"
+        elif type(error) is ProviderError and status == 404:
+            text += "; check the base_url of this upstream"
         for secret in self._secrets:
             text = text.replace(secret, "[key]")
         if text != str(error):

@@ -83,7 +83,7 @@ class DialectModel:
         except ConnectionFailed as broken:
             raise endpoint.unreachable(broken) from None
         except ProviderError as error:
-            endpoint.hush(error)
+            endpoint.explain(error, answer.status if answer is not None else None)
             raise
         finally:
             if answer is not None:

@@ -181,7 +181,7 @@ class HostedFiles:
         except ConnectionFailed as broken:
             raise self._endpoint.unreachable(broken) from None
         except ProviderError as error:
-            self._endpoint.hush(error)
+            self._endpoint.explain(error)
             raise
 
 
