@@ -16,6 +16,7 @@ from belljar.gateway.upstream.transport import Transport
 from belljar.gateway.upstream.upstream_model import DialectModel
 from belljar.testing import LoopbackUpstream, ReplyStep, ScriptedModel, call
 from belljar.vendors.deltas import (
+    Begun,
     CallBegun,
     CallEnd,
     CallPiece,
@@ -90,9 +91,12 @@ def asking(does: str) -> ModelRequest:
     return ModelRequest(model="sim", items=items, tools=(INTERPRETER,))
 
 
+_UNSAID = (Begun, VendorState, ThoughtEnd)
+
+
 async def all_of(stream: AsyncGenerator[list[Delta], None]) -> list[Delta]:
     """What is said and done; what goes back to the vendor unread is each dialect's own affair."""
-    return [delta async for batch in stream for delta in batch if not isinstance(delta, VendorState | ThoughtEnd)]
+    return [delta async for batch in stream for delta in batch if not isinstance(delta, _UNSAID)]
 
 
 async def test_an_answer_in_words(making: Making) -> None:

@@ -23,6 +23,7 @@ import pytest
 from tests.gateway.houses import House
 from tests.library.founding import signatures
 from tests.library.founding.documents import Block, read
+from tests.library.providers.wires import meant
 
 import belljar
 from belljar.openai import OpenAI
@@ -324,9 +325,9 @@ def test_story_1_with_the_other_provider(
         }
         block("hosted-tools: Story 1: Portable Code Review").run(names, other)
         first, second = (asked.json for asked in upstream.requests)
-    assert "`project/src/main.py`" in first["messages"][0]["content"]
+    assert "`project/src/main.py`" in meant(first)["messages"][0]["content"]
     assert "read_file" in [tool["name"] for tool in first["tools"]]
-    [result] = second["messages"][-1]["content"]
+    [result] = meant(second)["messages"][-1]["content"]
     assert "eval(input())" in result["content"]
     assert "is_error" not in result
     assert capsys.readouterr().out == "ReviewResult(summary='Fine.', issues=['eval'], suggestions=[])\n"

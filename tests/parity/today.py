@@ -14,13 +14,7 @@ ERRORS: Marks = {}
 
 EFFORTS: Marks = {}
 
-OPTIONS: Marks = {
-    "anthropic": {
-        "an open form of claude-sonnet-5": {"adapter": "in words"},
-        "a form of claude-opus-4-20250514": {"adapter": "in words"},
-        "an open form of claude-opus-4-20250514": {"adapter": "in words"},
-    },
-}
+OPTIONS: Marks = {}
 
 ATTACHMENTS: Marks = {
     "anthropic": {"paper.pdf to read": {"gateway": "refused"}, "notes.txt to read": {"gateway": "refused"}},

@@ -169,7 +169,7 @@ class Evaluation(Generic[OutputT]):
 
     def _read(self, conversation: Conversation, heard: Heard) -> Answer:
         try:
-            return conversation.hear(heard.payload)
+            return conversation.hear(heard)
         except (LookupError, TypeError, AttributeError) as error:
             raise Garbled(f"{self.provider} answered what is not of its own wire: {error!r}") from error
 

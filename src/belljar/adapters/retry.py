@@ -46,7 +46,7 @@ def asked(
         return mended
 
     heard: Heard = yield from patiently(
-        lambda: Ask(conversation.request(), deadline, on_text and hear),
+        lambda: Ask(conversation.request(), deadline, on_text and hear, conversation.decoder()),
         prompt_name,
         policy,
         deadline,

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator, Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from belljar.adapters.steps import Ask, Heard
 from belljar.adapters.validation import fault
 from belljar.errors import InvalidRequest
-from belljar.providers.failures import ClientError, Handle
+from belljar.providers.failures import ClientError, Handle, translate_errors
 from belljar.runtime import Deadline
+from belljar.vendors.deltas import Begun, Decoder, Delta, Refused, Text
 
 if TYPE_CHECKING:
     from openai import OpenAI
@@ -73,6 +75,38 @@ def check_clients(where: str, client: object, async_client: object, blocking: st
         names = [one.__name__ for one in type(given).__mro__]
         if given is not None and (other in names or isinstance(given, str)):
             raise fault(f"{where}.{name}", type(given).__name__, f"use an instance of {wanted}")
+
+
+class Hearing:
+    """An answer on its way in: read as it comes, its text handed on, for as long as the deadline is ahead."""
+
+    def __init__(self, ask: Ask, handle: Handle) -> None:
+        self._ask = ask
+        self._decoder = cast(Decoder, ask.decoder)
+        self._handle = handle
+        self._deltas: list[Delta] = []
+
+    def feed(self, data: bytes) -> None:
+        if self._ask.deadline is not None:
+            self._ask.deadline.check()
+        with translate_errors(self._handle):
+            batch = self._decoder.feed(data)
+        self._hear(batch)
+
+    def end(self, request_id: str | None) -> Heard:
+        with translate_errors(self._handle):
+            batch = self._decoder.close()
+        self._hear(batch)
+        begun = next((one.id for one in self._deltas if isinstance(one, Begun)), None)
+        verbatim = self._decoder.verbatim()
+        payload = {"id": begun, "content": [] if verbatim is None else list(verbatim.blocks)}
+        return Heard(payload, request_id, self._deltas, verbatim)
+
+    def _hear(self, batch: Sequence[Delta]) -> None:
+        self._deltas += batch
+        for delta in batch:
+            if self._ask.on_text is not None and isinstance(delta, Text | Refused):
+                self._ask.on_text(delta.text)
 
 
 async def friendly_stream(items: AsyncIterable[T], handle: Handle) -> AsyncIterator[T]:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from dataclasses import dataclass
 from time import sleep
 from typing import Any, TypeAlias, TypeVar
 
 from belljar.runtime import Deadline
 from belljar.tools.async_handlers import await_in
+from belljar.vendors.deltas import Decoder, Delta
+from belljar.vendors.request import Verbatim
 
 T = TypeVar("T")
 Body: TypeAlias = dict[str, Any]
@@ -20,10 +22,12 @@ OnText: TypeAlias = Callable[[str], object]
 class Ask:
     """One turn: send this to the provider. Sent back: what came, as a `Heard`."""
 
-    body: Body
+    body: bytes
     deadline: Deadline | None = None
     on_text: OnText | None = None
     """Is given the text as it comes; None: the answer may come in one piece."""
+    decoder: Decoder | None = None
+    """Reads the answer to this one try: fed with half an answer, it cannot be used for another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +35,12 @@ class Heard:
     """An answer as it came."""
 
     payload: Body
+    """What is shown of it where it cannot be used."""
     request_id: str | None = None
+    deltas: Sequence[Delta] = ()
+    """What the decoder made of it."""
+    verbatim: Verbatim | None = None
+    """As the provider wants it back."""
 
 
 @dataclass(frozen=True, slots=True)

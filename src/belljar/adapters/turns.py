@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias
 
-from belljar.adapters.steps import Body
+from belljar.adapters.steps import Heard
 from belljar.errors import ProviderError
 from belljar.runtime import TokenUsage
 from belljar.tools import ProviderTool, ToolResult
+from belljar.vendors.deltas import Decoder
 
 Hosted: TypeAlias = ProviderTool[Any, Any, Any]
 
@@ -60,9 +61,12 @@ class Conversation(Protocol):
     def prepare(self) -> None:
         """Blocks: have everything there that the first request names."""
 
-    def request(self) -> Body: ...
+    def request(self) -> bytes: ...
 
-    def hear(self, payload: Body) -> Answer:
+    def decoder(self) -> Decoder | None:
+        """For one answer to that request; None where `hear` reads it itself."""
+
+    def hear(self, heard: Heard) -> Answer:
         """Take the answer into the history."""
 
     def tell(self, results: Sequence[tuple[Call, ToolResult[Any]]]) -> None:

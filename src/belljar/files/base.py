@@ -15,8 +15,8 @@ from belljar.files.limits import AS_OF, LIMITS, OWN, FileLimits, shown
 from belljar.files.results import FileDownloadResult, FileMetadata, FileUploadResult, spool
 from belljar.files.retry import Retries
 from belljar.files.upload_reader import OnProgress, Reading, regular
-from belljar.providers.uploads import type_of
 from belljar.providers.vendor_settings import VENDORS
+from belljar.vendors.media_types import type_of
 
 _T = TypeVar("_T")
 

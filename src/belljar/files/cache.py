@@ -13,7 +13,8 @@ from typing import Self
 from belljar.files.base import FilesApiProvider
 from belljar.files.results import FileDownloadResult, FileMetadata, FileUploadResult
 from belljar.files.upload_reader import OnProgress, regular
-from belljar.providers.uploads import FileReference, type_of
+from belljar.providers.uploads import FileReference
+from belljar.vendors.media_types import type_of
 
 _MARGIN = timedelta(minutes=5)
 """A file that expires within this time is sent again: it has to last for the run."""

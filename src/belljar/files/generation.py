@@ -11,7 +11,8 @@ from belljar.files.results import CodeExecutionOutputFile, FileDownloadResult, d
 from belljar.providers.base import BaseClient
 from belljar.providers.code_execution import CodeExecution, Outcome, OutputFile
 from belljar.providers.output_names import alone, below
-from belljar.providers.uploads import FileReference, type_of
+from belljar.providers.uploads import FileReference
+from belljar.vendors.media_types import type_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from belljar.files.upload_reader import Reading
 from belljar.files.vendor_access import Reach, reach
 from belljar.providers import vendor_settings
 from belljar.providers.output_names import below
-from belljar.providers.uploads import type_of
+from belljar.vendors.media_types import type_of
 
 if TYPE_CHECKING:
     import openai

@@ -3,41 +3,47 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import msgspec
 
 from belljar.config import ApiSettings
 from belljar.errors import ProviderError
 from belljar.models import Effort
-from belljar.providers import anthropic_reading, vendor_settings
-from belljar.providers.base import BaseClient
+from belljar.providers import vendor_settings
 from belljar.providers.code_execution import Description, OutputFile
-from belljar.providers.context_manager import Message
-from belljar.providers.failures import ClientError, broken, code_of, translate_errors, translate_stream_errors
-from belljar.providers.tool_converters import (
-    Body,
-    Tool,
-    ToolObject,
-    build_anthropic_tool_results,
-    convert_tools_for_anthropic,
+from belljar.providers.dialect_client import DialectClient
+from belljar.providers.failures import (
+    ClientError,
+    broken,
+    code_of,
+    explained,
+    translate_errors,
+    translate_stream_errors,
 )
-from belljar.providers.types import Answer, OnText, Turn
-from belljar.providers.uploads import FileReference, Uploads, type_of
+from belljar.providers.tool_converters import Tool, ToolObject
+from belljar.providers.types import Turn
+from belljar.providers.uploads import FileReference, Uploads
+from belljar.vendors.anthropic import dialect as messages
 from belljar.vendors.anthropic import errors as anthropic_errors
 from belljar.vendors.anthropic.models import family
-from belljar.wire.responses import Reasoner
+from belljar.vendors.deltas import ContainerUsed
+from belljar.vendors.dialect import Dialect
+from belljar.vendors.fold import Folded
+from belljar.vendors.registry import PROFILES
+from belljar.vendors.request import HostedFile
+from belljar.vendors.server_profile import ServerProfile
+from belljar.wire.tools import AutoContainer, CodeInterpreterTool
 
 if TYPE_CHECKING:
     import anthropic
 
-_PAUSES = 20
-"""How often a turn that the vendor interrupted is taken up again."""
-
-
-LONGEST_WHOLE = 8_192
-"""Tokens of an answer that may come in one piece: for more the SDK wants a stream, from some models even for these."""
+_NAMED = ("model", "max_tokens", "messages", "stream")
+"""Members that the SDK wants by name; of the others it does not know all."""
 
 
 class AnthropicError(ClientError):
@@ -45,11 +51,6 @@ class AnthropicError(ClientError):
 
     vendor = "Anthropic"
     key = "ANTHROPIC_API_KEY"
-
-
-def code_execution(model: str) -> Body:
-    """The tool by which Anthropic runs code for this model."""
-    return {"type": family(model).code_tool, "name": "code_execution"}
 
 
 def handle_anthropic_error(error: BaseException) -> AnthropicError:
@@ -76,14 +77,53 @@ def _answered(error: anthropic.APIStatusError) -> AnthropicError:
         meant = anthropic_errors.reported(body, vendor)
     else:
         meant = anthropic_errors.fault(error.status_code, error.response.headers, body, vendor)
-    return AnthropicError.of(code_of(meant), str(meant), error, meant)
+    return AnthropicError.of(code_of(meant), explained(meant, error.status_code), error, meant)
 
 
-class AnthropicClient(BaseClient):
+# -- the SDK as what carries -------------------------------------------------------------------------------------------
+
+
+def keywords(body: bytes) -> dict[str, Any]:
+    """A body as the SDK's `messages.create` takes it, which puts it on the wire as it is."""
+    members = msgspec.json.decode(body)
+    return {**{name: members.pop(name) for name in _NAMED}, "extra_body": members}
+
+
+def as_event(event: Any) -> bytes:
+    """An event that the SDK has read, as it was on the wire."""
+    return b"data: %b\n\n" % msgspec.json.encode(event.to_dict(mode="json", warnings=False))
+
+
+@contextmanager
+def answering(client: anthropic.Anthropic, body: bytes) -> Iterator[tuple[Iterator[bytes], str | None]]:
+    """The answer to this body as it comes, and the vendor's id of the request; the connection is closed at the end.
+
+    Clients of clouds, such as AnthropicBedrock, have frames of their own on the wire, which only they can read.
+    """
+    given = keywords(body)
+    plain = isinstance(client, vendor_settings.sdk("anthropic").Anthropic)
+    with ExitStack() as stack:
+        with translate_errors(handle_anthropic_error):
+            if plain:
+                response = stack.enter_context(client.messages.with_streaming_response.create(**given))
+                pieces = response.iter_bytes()
+            else:
+                stream = stack.enter_context(client.messages.create(**given))
+                response, pieces = stream.response, map(as_event, stream)
+        yield translate_stream_errors(pieces, handle_anthropic_error), response.headers.get("request-id")
+
+
+# -- the client --------------------------------------------------------------------------------------------------------
+
+
+class AnthropicClient(DialectClient):
     """Claude."""
 
     provider = "anthropic"
+    error: ClassVar[type[ClientError]] = AnthropicError
+    dialect: ClassVar[Dialect] = messages
     summary_in_system = False
+    flags_failures = True
 
     def __init__(
         self,
@@ -102,78 +142,40 @@ class AnthropicClient(BaseClient):
         self.client = client or _sdk(settings, api_key, base_url)
         self._close_sdk = self.client.close if client is None else None
         self._uploads = uploads
-        self._container: dict[str, Any] | None = None
+        self._container: ContainerUsed | None = None
+
+    @property
+    def _profile(self) -> ServerProfile:
+        return PROFILES[self.provider]
 
     def _takes_effort(self) -> bool:
         return bool(family(self.get_model()).efforts)
 
     def _effort(self) -> Effort | None:
-        return family(self.get_model()).effort(Reasoner(effort=self._wanted_effort))
+        return family(self.get_model()).effort(self._reasoner())
+
+    def _post(self, body: bytes) -> Generator[bytes, None, None]:
+        with answering(self.client, body) as (pieces, _):
+            yield from pieces
+
+    def _failure(self, error: BaseException) -> ClientError:
+        return handle_anthropic_error(error)
+
+    # -- the container
+
+    def _code_tool(self, turn: Turn) -> CodeInterpreterTool:
+        """In the container of the turns before, while it lives."""
+        used = self._container
+        is_there = used is not None and (used.expires_at is None or _is_ahead(used.expires_at))
+        return CodeInterpreterTool(container=used.container_id if used and is_there else AutoContainer())
+
+    def _note(self, turn: Turn, folded: Folded) -> None:
+        if turn.keep:
+            self._container = folded.container or self._container
 
     def _break_chain(self) -> None:
         """The container goes with the history that speaks of it."""
         self._container = None
-
-    # -- one request
-
-    def _ask(self, turn: Turn) -> Answer:
-        body = self._request(turn)
-        answered: list[Body] = []
-        while True:
-            answered.append(self._message(body, turn.on_text))
-            if turn.keep:
-                self._container = answered[-1].get("container") or self._container
-            if answered[-1].get("stop_reason") != "pause_turn" or len(answered) > _PAUSES:
-                return anthropic_reading.read(answered, turn.tools, self._output_file)
-            going_on = {"role": "assistant", "content": [one for each in answered for one in each["content"]]}
-            body = {**body, "messages": [*_messages(turn.messages), going_on], **self._in_container(turn)}
-
-    def _request(self, turn: Turn) -> Body:
-        body: Body = {
-            "model": self.get_model(),
-            "max_tokens": self.max_tokens,
-            "messages": _messages(turn.messages),
-            **self._in_container(turn),
-        }
-        if turn.system:
-            body["system"] = turn.system
-        tools = convert_tools_for_anthropic(turn.tools)
-        if tools and not self.parallel_tool_calls:
-            body["tool_choice"] = {"type": "auto", "disable_parallel_tool_use": True}
-        if turn.code_execution or any(message.get("for_code") for message in turn.messages):
-            tools.append(
-                code_execution(self.get_model())
-            )  # also where only the history speaks of it: its blocks want the tool declared
-        if tools:
-            body["tools"] = tools
-        if effort := self._effort():
-            body["output_config"] = {"effort": effort}
-        if thinking := family(self.get_model()).thinking(Reasoner(effort=self._wanted_effort)):
-            body["thinking"] = thinking
-        return body
-
-    def _in_container(self, turn: Turn) -> Body:
-        """The container of the turns before, while it lives."""
-        if not turn.code_execution or self._container is None:
-            return {}
-        expires = datetime.fromisoformat(self._container["expires_at"])
-        return {"container": self._container["id"]} if expires > datetime.now(UTC) else {}
-
-    def _message(self, body: Body, on_text: OnText | None) -> Body:
-        if on_text is None and body["max_tokens"] <= LONGEST_WHOLE:
-            with translate_errors(handle_anthropic_error):
-                message: anthropic.types.Message = self.client.messages.create(**cast(Any, body))
-            return message.to_dict(mode="json", warnings=False)
-        with translate_errors(handle_anthropic_error):
-            stream = self.client.messages.stream(**cast(Any, body)).__enter__()
-        try:
-            for text in translate_stream_errors(stream.text_stream, handle_anthropic_error):
-                if on_text is not None:
-                    on_text(text)
-            with translate_errors(handle_anthropic_error):
-                return stream.get_final_message().to_dict(mode="json", warnings=False)
-        finally:
-            stream.close()
 
     # -- files
 
@@ -184,7 +186,9 @@ class AnthropicClient(BaseClient):
             file = self.client.files.upload(file=path)
         return FileReference(id=file.id, filename=file.filename, mime_type=file.mime_type)
 
-    def _output_file(self, file_id: str) -> OutputFile:
+    def _output_file(self, file: HostedFile) -> OutputFile:
+        file_id = file.id or ""
+
         def read() -> bytes:
             with translate_errors(handle_anthropic_error):
                 return self.client.files.download(file_id).read()
@@ -206,26 +210,5 @@ def _sdk(settings: ApiSettings, api_key: str | None, base_url: str | None) -> an
     return made
 
 
-def _messages(messages: Iterable[Message]) -> list[Body]:
-    written = [{"role": "user" if one["role"] == "tool" else one["role"], "content": _content(one)} for one in messages]
-    return [one for one in written if one["content"]]
-
-
-def _content(message: Message) -> str | list[Body]:
-    match message["role"]:
-        case "tool":
-            return build_anthropic_tool_results(message["tool_results"])
-        case "assistant":
-            return [block for block in message["native"] if block.get("text") != ""]
-        case _:
-            attached = list(_attached(message))
-            return [*attached, {"type": "text", "text": message["content"]}] if attached else message["content"]
-
-
-def _attached(message: Message) -> Iterator[Body]:
-    for file in message.get("files", ()):
-        if message["for_code"]:
-            yield {"type": "container_upload", "file_id": file.id}
-        else:
-            kind = "image" if type_of(file.filename).startswith("image/") else "document"
-            yield {"type": kind, "source": {"type": "file", "file_id": file.id}}
+def _is_ahead(moment: str) -> bool:
+    return datetime.fromisoformat(moment) > datetime.now(UTC)

@@ -14,8 +14,8 @@ from typing import Literal, NamedTuple, TypeAlias
 from belljar import autorun
 from belljar.errors import WorkspaceConflictError, WorkspaceSecurityError
 from belljar.providers.output_names import alone, below, figure, free_name, is_figure
-from belljar.providers.uploads import type_of
 from belljar.vendors.deltas import HostedEnd
+from belljar.vendors.media_types import type_of
 from belljar.wire.items import CellEnd, Logs
 
 Outcome: TypeAlias = Literal["OUTCOME_OK", "OUTCOME_FAILED", "OUTCOME_DEADLINE_EXCEEDED"]

@@ -155,7 +155,7 @@ class DialectClient(BaseClient):
             tool_calls=[tool_call(call.id, call.name, call.arguments, turn.tools) for call in folded.calls],
             executions=executions,
             files=[file for execution in executions for file in execution.output_files],
-            finish=FINISHES[folded.finish],
+            finish="other" if folded.unknown_finish else FINISHES[folded.finish],
             usage=folded.usage,
             id=folded.id,
             native=verbatim or folded.thoughts,

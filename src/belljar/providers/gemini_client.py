@@ -22,16 +22,17 @@ from belljar.errors import InvalidRequest, ProviderError
 from belljar.providers import vendor_settings
 from belljar.providers.code_execution import OutputFile
 from belljar.providers.dialect_client import DialectClient
-from belljar.providers.failures import ClientError, broken, code_of, translate_errors
+from belljar.providers.failures import ClientError, broken, code_of, explained, translate_errors
 from belljar.providers.tool_converters import Body, Tool, ToolObject
 from belljar.providers.types import Answer, Turn
-from belljar.providers.uploads import FileReference, Uploads, type_of
+from belljar.providers.uploads import FileReference, Uploads
 from belljar.vendors.deltas import HostedEnd
 from belljar.vendors.dialect import Dialect
 from belljar.vendors.fold import Folded
 from belljar.vendors.gemini import dialect as gemini_dialect
 from belljar.vendors.gemini import errors as gemini_errors
 from belljar.vendors.gemini.models import family
+from belljar.vendors.media_types import type_of
 from belljar.vendors.registry import PROFILES
 from belljar.vendors.request import HostedFile, ModelRequest, VendorFile, Verbatim
 from belljar.vendors.server_profile import GENERIC, ServerProfile
@@ -64,7 +65,7 @@ def handle_gemini_error(error: BaseException) -> GeminiError:
         return GeminiError.of(broken(error) or "UNKNOWN_ERROR", f"{type(error).__name__}: {error}", error)
     said = json.dumps(error.details)
     meant = gemini_errors.fault(error.code, {}, said.encode(), GeminiError.vendor)
-    return GeminiError.of(code_of(meant), str(meant), error, meant)
+    return GeminiError.of(code_of(meant), explained(meant, error.code), error, meant)
 
 
 class GeminiClient(DialectClient):

@@ -22,10 +22,11 @@ from belljar.providers.failures import ClientError, translate_errors
 from belljar.providers.output_names import paths_by_id
 from belljar.providers.tool_converters import Tool, ToolObject
 from belljar.providers.types import Answer, Turn
-from belljar.providers.uploads import FileReference, Uploads, type_of
+from belljar.providers.uploads import FileReference, Uploads
 from belljar.vendors.deltas import HostedEnd
 from belljar.vendors.dialect import Dialect
 from belljar.vendors.fold import Folded
+from belljar.vendors.media_types import type_of
 from belljar.vendors.openai import dialect as openai_dialect
 from belljar.vendors.registry import PROFILES
 from belljar.vendors.request import HostedFile, ModelRequest, Verbatim

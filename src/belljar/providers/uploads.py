@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mimetypes
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -33,8 +32,3 @@ def readable(path: str | Path) -> Path:
     if not found.is_file():
         raise InvalidRequest(f"files: there is no file {str(path)!r}; name one that is there", param="files")
     return found
-
-
-def type_of(name: str) -> str:
-    """The MIME type that a name tells."""
-    return mimetypes.guess_type(name)[0] or "application/octet-stream"

@@ -132,6 +132,8 @@ class Finish(Struct, frozen=True):
     """The model is done with this turn. Always the last but for `UsageDelta`."""
 
     reason: Literal["stop", "calls", "length", "filtered"]
+    unknown: bool = False
+    """The vendor gave a reason that we do not know, and `stop` is only a guess."""
 
 
 class UsageDelta(Struct, frozen=True):

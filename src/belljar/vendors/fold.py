@@ -53,6 +53,8 @@ class Folded(Struct, frozen=True, kw_only=True):
     thoughts: tuple[Reasoning, ...] = ()
     container: ContainerUsed | None = None
     finish: Literal["stop", "calls", "length", "filtered"] = "stop"
+    unknown_finish: bool = False
+    """The vendor gave another reason, which we do not know."""
     usage: Usage | None = None
 
 
@@ -69,7 +71,7 @@ def fold(deltas: Iterable[Delta]) -> Folded:
     citations: list[Annotation] = []
     thoughts: list[Reasoning] = []
     container: ContainerUsed | None = None
-    finish: Literal["stop", "calls", "length", "filtered"] = "stop"
+    finish = Finish("stop")
     usage: Usage | None = None
     for delta in deltas:
         match delta:
@@ -100,7 +102,7 @@ def fold(deltas: Iterable[Delta]) -> Folded:
             case UsageDelta():
                 usage = delta.usage if usage is None else usage + delta.usage
             case Finish():
-                finish = delta.reason
+                finish = delta
             case _:
                 pass  # pieces of what is whole in one of the above
     return Folded(
@@ -114,6 +116,7 @@ def fold(deltas: Iterable[Delta]) -> Folded:
         citations=tuple(citations),
         thoughts=tuple(thoughts),
         container=container,
-        finish=finish,
+        finish=finish.reason,
+        unknown_finish=finish.unknown,
         usage=usage,
     )

@@ -60,6 +60,8 @@ class VendorTool(Struct, frozen=True):
 
     vendor: str
     body: dict[str, Any]
+    container: str | None = None
+    """The vendor's container that it goes on in, where it has one."""
 
 
 Asked: TypeAlias = InputItem | Attached | Verbatim

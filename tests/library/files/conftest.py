@@ -9,7 +9,7 @@ import pytest
 
 from belljar.files import CodeExecutionOutputFile, Project
 from belljar.files.results import FileDownloadResult, downloaded
-from belljar.providers.uploads import type_of
+from belljar.vendors.media_types import type_of
 
 Made = Callable[[str, bytes], CodeExecutionOutputFile]
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from anthropic import Anthropic
 from tests.library.providers.conftest import TOOLS
 from tests.library.providers.replay import Replay, Reply, recorded
-from tests.library.providers.wires import claude, claude_refused, claude_streamed, said
+from tests.library.providers.wires import claude, claude_refused, claude_streamed, meant, said
+
+from belljar.config import ApiSettings
+from belljar.providers import AnthropicClient
 
 Make = Callable[..., Any]
 CODE = {"type": "code_execution_20260120", "name": "code_execution"}
@@ -37,9 +41,10 @@ def test_the_whole_conversation_each_time(server: Replay, make: Make) -> None:
         "tools": TOOLS,
     }
     asked = {"role": "user", "content": "List files"}
-    assert first.json == {**shared, "messages": [asked]}
+    assert first.json["stream"] is True
+    assert meant(first.json) == {**shared, "messages": [asked]}
     result = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "no", "is_error": True}
-    assert second.json == {
+    assert meant(second.json) == {
         **shared,
         "messages": [
             asked,
@@ -87,7 +92,7 @@ def test_verbosity_is_not_applicable(server: Replay, make: Make, caplog: pytest.
     assert caplog.messages == ["claude-opus-4-8 takes no verbosity: it is left out"]
     server.play(Reply(claude(said("a"))))
     client.send_message("x")
-    assert set(server.asked[0].json) == {"model", "max_tokens", "messages"}
+    assert set(server.asked[0].json) == {"model", "max_tokens", "messages", "stream"}
     assert client.get_context_stats().get("verbosity", "N/A") == "N/A"
 
 
@@ -113,9 +118,9 @@ def test_too_long_is_summarised_into_the_history_and_sent_again(server: Replay, 
     pieces: list[str] = []
     assert client.send_message("question 3", on_text=pieces.append if streaming else None).text == "ok"
     assert pieces == (["o", "k"] if streaming else [])
-    assert server.asked[2].json["messages"] == [
+    assert meant(server.asked[2].json["messages"]) == [
         {"role": "user", "content": "[CONVERSATION SUMMARY]\nThey counted.\n[END SUMMARY]"},
-        {"role": "assistant", "content": [said("answer 2")]},
+        {"role": "assistant", "content": "answer 2"},
         {"role": "user", "content": "question 3"},
     ]
     assert "system" not in server.asked[2].json
@@ -136,7 +141,7 @@ def test_code_execution_with_a_file_as_recorded(server: Replay, make: Make, tmp_
     upload, asked = server.asked
     assert (upload.method, upload.path) == ("POST", "/v1/files")
     assert b"banana,70" in upload.body
-    assert asked.json == {
+    assert meant(asked.json) == {
         "model": "claude-sonnet-4-6",
         "max_tokens": 4096,
         "tools": [CODE],
@@ -276,7 +281,7 @@ def test_a_turn_that_paused_is_taken_up_again(server: Replay, make: Make) -> Non
     reply = client.send_message("x", code_execution=True)
     assert (reply.text, len(reply.code_executions), reply.is_complete) == ("One.", 1, True)
     paused = {"role": "assistant", "content": list(first)}
-    assert server.asked[1].json["messages"] == [{"role": "user", "content": "x"}, paused]
+    assert meant(server.asked[1].json["messages"]) == [{"role": "user", "content": "x"}, paused]
     assert server.asked[1].json["container"] == "container_1"
     client.send_message("y")
     assert server.asked[2].json["messages"][1] == {"role": "assistant", "content": [*first, said("One.")]}
@@ -303,3 +308,61 @@ def test_a_long_answer_needs_no_one_who_listens(server: Replay, make: Make) -> N
     server.play(claude_streamed("It ", "is."))
     assert make("anthropic", max_tokens=100_000).send_message("x").text == "It is."
     assert (server.asked[0].json["max_tokens"], server.asked[0].json["stream"]) == (100_000, True)
+
+
+def test_pauses_have_an_end(server: Replay, make: Make) -> None:
+    paused = Reply(claude(said("."), stop_reason="pause_turn"))
+    server.play(*[paused] * 22)
+    reply = make("anthropic").send_message("x", code_execution=True)
+    assert (reply.finish_reason, reply.is_complete, len(server.asked)) == ("length", False, 21)
+    assert reply.usage is not None
+    assert reply.usage.output_tokens == 21
+
+
+class Cloud:
+    """A client of a cloud's: what is on its wire, only its own SDK can read."""
+
+    def __init__(self, sdk: Anthropic) -> None:
+        self.messages = self
+        self._sdk = sdk
+
+    def create(self, **given: Any) -> Any:
+        assert given["stream"] is True
+        return self._sdk.messages.create(**given)
+
+
+@pytest.mark.parametrize("name", ["anthropic-text", "anthropic-code-execution-20250825.1"])
+def test_a_client_of_a_clouds_is_read_by_its_sdk(name: str, server: Replay, anthropic_sdk: Anthropic) -> None:
+    replies = [Reply(events=recorded(f"anthropic/{name}.chunks.txt")), claude_streamed("b")] * 2
+    server.play(*replies)
+    heard, bodies = [], []
+    for sdk in (anthropic_sdk, Cloud(anthropic_sdk)):
+        client = AnthropicClient(client=cast(Anthropic, sdk), settings=ApiSettings())
+        heard.append([client.send_message("x", code_execution=True).text, client.send_message("y").text])
+        bodies.append([one.json for one in server.asked])
+        server.asked.clear()
+    assert heard[0] == heard[1]
+    assert heard[0][0]
+    assert bodies[0] == bodies[1]
+
+
+def test_what_on_text_raises_comes_out_and_ends_the_answer(server: Replay, make: Make) -> None:
+    client = make("anthropic")
+    server.play(claude_streamed("Hel", "lo"), Reply(claude(said("ok"))))
+
+    def refuse(text: str) -> None:
+        raise LookupError(text)
+
+    with pytest.raises(LookupError, match="Hel"):
+        client.send_message("x", on_text=refuse)
+    assert client.send_message("x").text == "ok"
+    assert meant(server.asked[1].json["messages"]) == [{"role": "user", "content": "x"}]
+
+
+def test_a_history_without_the_vendors_blocks_goes_as_words(server: Replay, make: Make) -> None:
+    client = make("anthropic")
+    client.context.add_message("user", "a")
+    client.context.add_message("assistant", "b")
+    server.play(Reply(claude(said("c"))))
+    client.send_message("d")
+    assert [one["content"] for one in meant(server.asked[0].json["messages"])] == ["a", "b", "d"]

@@ -461,3 +461,15 @@ def test_an_error_of_a_stream_by_its_code() -> None:
 
 def test_a_filter_that_the_sdk_itself_reports() -> None:
     assert handle_openai_error(openai.ContentFilterFinishReasonError()).error_code == "CONTENT_POLICY"
+
+
+@pytest.mark.parametrize("provider", ["openai", "anthropic", "gemini", "vllm"])
+@pytest.mark.parametrize(("status", "told"), [(401, "refused the key (401)"), (404, "is base_url right?")])
+def test_a_remedy_is_one_for_who_has_the_client(
+    provider: str, status: int, told: str, server: Replay, make: Callable[..., Any]
+) -> None:
+    server.play(Reply({"error": {"message": "no"}}, status=status))
+    with pytest.raises(errors.ProviderError) as caught:
+        make(provider, model="m").send_message("x")
+    assert told in str(caught.value)
+    assert "upstream" not in str(caught.value)

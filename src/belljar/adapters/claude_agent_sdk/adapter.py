@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from belljar.adapters.base import MAX_TURNS, ProviderAdapter
-from belljar.adapters.claude_agent_sdk import requests
-from belljar.adapters.claude_agent_sdk.conversation import ClaudeConversation
+from belljar.adapters.claude_agent_sdk.conversation import ClaudeConversation, code_execution
 from belljar.adapters.claude_agent_sdk.settings import ClaudeAgentSDKClientConfig, ClaudeAgentSDKModelConfig
-from belljar.adapters.sdk import blocking_twin, check_clients, friendly_stream, options
+from belljar.adapters.sdk import Hearing, blocking_twin, check_clients, friendly_stream, options
 from belljar.adapters.steps import Ask, Heard
 from belljar.adapters.validation import check_kind
 from belljar.prompt.prompt import Prompt, RenderedPrompt
 from belljar.prompt.structured import text_format
 from belljar.providers import vendor_settings
-from belljar.providers.anthropic_client import LONGEST_WHOLE, handle_anthropic_error
-from belljar.providers.failures import translate_errors, translate_stream_errors
+from belljar.providers.anthropic_client import answering, as_event, handle_anthropic_error, keywords
+from belljar.providers.failures import translate_errors
 from belljar.providers.vendor_settings import VENDORS
 from belljar.runtime import Deadline, SessionProtocol, ThrottlePolicy
 from belljar.tools.tool_choice import ToolChoice
@@ -84,53 +85,42 @@ class ClaudeAgentSDKAdapter(ProviderAdapter):
         return ClaudeConversation(
             model=self.model,
             config=self.model_config,
-            hosted=[requests.code_execution(self.model)] if self.code_execution else [],
+            hosted=[code_execution(self.model)] if self.code_execution else [],
             choice=self._choice(prompt),
             rendered=rendered,
             format=text_format(rendered, prompt.name or f"{prompt.ns}-{prompt.key}"),
         )
 
     def _ask(self, ask: Ask) -> Heard:
-        messages = self.client.with_options(**options(self.client.timeout, ask.deadline)).messages
-        if ask.on_text is None and ask.body["max_tokens"] <= LONGEST_WHOLE:
-            with translate_errors(handle_anthropic_error):
-                message = messages.create(**ask.body)
-                return _heard(message, message._request_id)
-        with translate_errors(handle_anthropic_error):
-            stream = messages.stream(**ask.body).__enter__()
-        try:
-            for text in translate_stream_errors(stream.text_stream, handle_anthropic_error):
-                _hear(ask, text)
-            with translate_errors(handle_anthropic_error):
-                return _heard(stream.get_final_message(), stream.request_id)
-        finally:
-            stream.close()
+        client = self.client.with_options(**options(self.client.timeout, ask.deadline))
+        hearing = Hearing(ask, handle_anthropic_error)
+        with answering(client, ask.body) as (pieces, request_id):
+            for data in pieces:
+                hearing.feed(data)
+        return hearing.end(request_id)
 
     async def _ask_async(self, ask: Ask) -> Heard:
         if self._async_client is None:
             return await asyncio.to_thread(self._ask, ask)
-        messages = self._async_client.with_options(**options(self._async_client.timeout, ask.deadline)).messages
-        if ask.on_text is None and ask.body["max_tokens"] <= LONGEST_WHOLE:
-            with translate_errors(handle_anthropic_error):
-                message = await messages.create(**ask.body)
-                return _heard(message, message._request_id)
+        client = self._async_client.with_options(**options(self._async_client.timeout, ask.deadline))
+        hearing = Hearing(ask, handle_anthropic_error)
+        async with _answering(client, ask.body) as (pieces, request_id):
+            async for data in pieces:
+                hearing.feed(data)
+        return hearing.end(request_id)
+
+
+@asynccontextmanager
+async def _answering(client: AsyncAnthropic, body: bytes) -> AsyncIterator[tuple[AsyncIterator[bytes], str | None]]:
+    """What `answering` is, in asyncio."""
+    given = keywords(body)
+    plain = isinstance(client, vendor_settings.sdk("anthropic").AsyncAnthropic)
+    async with AsyncExitStack() as stack:
         with translate_errors(handle_anthropic_error):
-            stream = await messages.stream(**ask.body).__aenter__()
-        try:
-            async for text in friendly_stream(stream.text_stream, handle_anthropic_error):
-                _hear(ask, text)
-            with translate_errors(handle_anthropic_error):
-                return _heard(await stream.get_final_message(), stream.request_id)
-        finally:
-            await stream.close()
-
-
-def _hear(ask: Ask, text: str) -> None:
-    if ask.deadline is not None:
-        ask.deadline.check()
-    if ask.on_text is not None:
-        ask.on_text(text)
-
-
-def _heard(message: Any, request_id: str | None) -> Heard:
-    return Heard(message.to_dict(mode="json", warnings=False), request_id)
+            if plain:
+                response = await stack.enter_async_context(client.messages.with_streaming_response.create(**given))
+                pieces = response.iter_bytes()
+            else:
+                stream = await stack.enter_async_context(await client.messages.create(**given))
+                response, pieces = stream.response, (as_event(event) async for event in stream)
+        yield friendly_stream(pieces, handle_anthropic_error), response.headers.get("request-id")

@@ -1,19 +1,37 @@
-"""One evaluation with Anthropic: its history, its container, and what it sends next."""
+"""One evaluation with Anthropic: its history, its container, what it sends next, and what it is answered."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
-from belljar.adapters.claude_agent_sdk import requests
-from belljar.adapters.claude_agent_sdk.answers import read
+import msgspec
+
 from belljar.adapters.claude_agent_sdk.settings import ClaudeAgentSDKModelConfig
-from belljar.adapters.steps import Body
-from belljar.adapters.turns import Answer, Call, Hosted
+from belljar.adapters.steps import Body, Heard
+from belljar.adapters.turns import Answer, Call, Hosted, HostedCall
 from belljar.errors import ProviderError
 from belljar.prompt.prompt import RenderedPrompt
-from belljar.tools import ProviderTool, ToolResult
+from belljar.providers import AnthropicError
+from belljar.providers.code_execution import execution_of
+from belljar.providers.tool_converters import tool_call
+from belljar.runtime import TokenUsage
+from belljar.tools import CodeInterpreterOutput, ProviderTool, ToolContext, ToolResult
 from belljar.tools.tool_choice import Chosen, check_choice, release_choice
+from belljar.vendors.anthropic import dialect
+from belljar.vendors.anthropic.messages import VENDOR
+from belljar.vendors.anthropic.request import HOSTED, code_tool
+from belljar.vendors.anthropic.sandbox import use_id_of
+from belljar.vendors.deltas import Decoder, Finish, HostedEnd
+from belljar.vendors.fold import Folded, FunctionCalled, fold
+from belljar.vendors.registry import PROFILES
+from belljar.vendors.request import Asked, ModelRequest, VendorTool, Verbatim
+from belljar.wire.items import FunctionCallOutput, Message
+from belljar.wire.responses import Reasoner, TextConfig, TextFormat
+from belljar.wire.tools import Choice, FunctionTool
+from belljar.wire.tools import ToolChoice as WireChoice
+
+_PROFILE = PROFILES[VENDOR]
 
 
 class ClaudeConversation:
@@ -32,48 +50,56 @@ class ClaudeConversation:
         self._choice = choice
         own = [tool for tool in rendered.tools if isinstance(tool, ProviderTool)]
         self.hosted: Sequence[Hosted] = [*own, *(one for one in hosted if one.type not in {tool.type for tool in own})]
-        functions = [tool for tool in rendered.tools if not isinstance(tool, ProviderTool)]
-        self._tools = requests.wire_tools(functions, self.hosted)
-        check_choice(choice, [tool.name for tool in functions], [tool.type for tool in self.hosted])
-        words, self._form = requests.form(model, format)
-        self._messages: list[Body] = [requests.message(rendered.text + words)]
+        functions = [tool.definition for tool in rendered.tools if not isinstance(tool, ProviderTool)]
+        check_choice(choice, [tool["name"] for tool in functions], [tool.type for tool in self.hosted])
+        self._functions = tuple(_function(tool) for tool in functions)
+        self._text = TextConfig() if format is None else TextConfig(format=msgspec.convert(format, TextFormat))
+        self._items: list[Asked] = [Message(role="user", content=rendered.text)]
+        self._failed: set[str] = set()
         self._container: str | None = None
 
     def prepare(self) -> None:
         """Nothing: Anthropic makes containers as they are needed."""
 
-    def request(self) -> Body:
-        body: Body = {
-            "model": self._model,
-            "max_tokens": self._config.max_tokens,
-            "messages": list(self._messages),
-            **self._form,
-        }
-        choice = requests.wire_choice(self._choice) if self._tools else None
-        if self._tools:
-            body["tools"] = self._tools
-            if choice is not None:
-                body["tool_choice"] = choice
-        requests.add_settings(body, self._config)
-        if self._container is not None:
-            body["container"] = self._container
-        return body
+    def request(self) -> bytes:
+        return dialect.encode(self._turn(), _PROFILE)
 
-    def hear(self, payload: Body) -> Answer:
-        answer = read(payload)
-        self._container = (payload.get("container") or {}).get("id") or self._container
-        content = [block for block in payload["content"] if block.get("text") != ""]
-        if self._messages[-1]["role"] == "assistant":  # it was paused, and goes on
-            self._messages[-1] = {"role": "assistant", "content": [*self._messages[-1]["content"], *content]}
-        else:
-            self._messages.append({"role": "assistant", "content": content})
+    def decoder(self) -> Decoder:
+        return dialect.decoder(self._turn(), _PROFILE, AnthropicError.vendor, keep=True)
+
+    def _turn(self) -> ModelRequest:
+        config = self._config
+        hosted = (
+            VendorTool(VENDOR, {"name": tool.name, **tool.wire()}, container=self._container) for tool in self.hosted
+        )
+        return ModelRequest(
+            model=self._model,
+            items=tuple(self._items),
+            tools=(*hosted, *self._functions),
+            tool_choice=_wire_choice(self._choice),
+            max_output_tokens=config.max_tokens,
+            text=self._text,
+            reasoning=Reasoner(effort=config.reasoning_effort) if config.reasoning_effort else None,
+            safety_identifier=config.safety_identifier,
+            failed_calls=frozenset(self._failed),
+        )
+
+    def hear(self, heard: Heard) -> Answer:
+        folded = fold(heard.deltas)
+        if folded.container is not None:
+            self._container = folded.container.container_id
+        if heard.verbatim is not None:
+            self._items.append(heard.verbatim)
+        answer = _answer(folded, heard, self._container)
         if answer.calls or answer.hosted:
             self._choice = release_choice(self._choice)
         return answer
 
     def tell(self, results: Sequence[tuple[Call, ToolResult[Any]]]) -> None:
-        if results:
-            self._messages.append(requests.results(results))
+        for call, result in results:
+            self._items.append(FunctionCallOutput(call_id=call.id, output=result.text))
+            if not result.success:
+                self._failed.add(call.id)
 
     def unsettled(self) -> None:
         """Nothing: a conversation is as long as it is."""
@@ -96,3 +122,98 @@ class ClaudeConversation:
             "max_output_tokens": self._config.max_tokens,
             "container_id": self._container,
         }
+
+
+# -- asked ------------------------------------------------------------------------------------------------------------
+
+
+def code_execution(model: str) -> Hosted:
+    """Anthropic's own code interpreter, whose calls are told as those of OpenAI's are."""
+    return ProviderTool[None, CodeInterpreterOutput, Mapping[str, Any]](
+        name=HOSTED,
+        description="Runs code that the model writes, in a sandbox of Anthropic's.",
+        provider=VENDOR,
+        config=code_tool(_PROFILE, model),
+        handle_provider_output=_told,
+    )
+
+
+def _told(result: CodeInterpreterOutput, context: ToolContext) -> ToolResult[CodeInterpreterOutput]:
+    return ToolResult(result.output_text, result, result.success)
+
+
+def _function(tool: Mapping[str, Any]) -> FunctionTool:
+    return FunctionTool(
+        name=tool["name"], description=tool["description"], parameters=tool["input_schema"], strict=False
+    )
+
+
+def _wire_choice(choice: Chosen) -> WireChoice:
+    match choice:
+        case "none" | "required":
+            return choice
+        case dict():
+            return msgspec.convert(choice, Choice)
+        case _:
+            return "auto"
+
+
+# -- answered ---------------------------------------------------------------------------------------------------------
+
+
+def _answer(folded: Folded, heard: Heard, container: str | None) -> Answer:
+    return Answer(
+        text=folded.text,
+        last=folded.last_text,
+        refusal=folded.refusal,
+        calls=[_call(one) for one in folded.calls],
+        hosted=[_hosted(cell, container) for cell in folded.cells],
+        annotations=_citations(heard.verbatim),
+        usage=_usage(folded),
+        finish=_finish(folded, heard),
+        id=folded.id,
+    )
+
+
+def _finish(folded: Folded, heard: Heard) -> Literal["stop", "length", "filtered", "paused"]:
+    if not any(isinstance(delta, Finish) for delta in heard.deltas):
+        return "paused"
+    return "stop" if folded.finish == "calls" else folded.finish
+
+
+def _call(called: FunctionCalled) -> Call:
+    made = tool_call(called.id, called.name, called.arguments)
+    return Call(made["id"], made["name"], made.get("invalid", made["input"]))
+
+
+def _hosted(cell: HostedEnd, container: str | None) -> HostedCall:
+    """The members of a CodeInterpreterOutput. A file goes by its id: its name would have to be asked for."""
+    ran = execution_of(cell, ())
+    payload = {
+        "output_text": ran.output,
+        "code": ran.code,
+        "container_id": container,
+        "status": "completed" if ran.exit is not None else "failed",
+        "stdout": ran.stdout,
+        "stderr": ran.stderr,
+        "exit_code": ran.exit,
+        "citations": [
+            {"container_id": container or "", "file_id": file.id, "filename": file.id} for file in cell.files
+        ],
+        "success": ran.outcome == "OUTCOME_OK",
+    }
+    return HostedCall(use_id_of(cell.item.id), HOSTED, payload)
+
+
+def _citations(verbatim: Verbatim | None) -> list[Mapping[str, Any]]:
+    """As Anthropic writes them."""
+    blocks = () if verbatim is None else verbatim.blocks
+    return [one for block in blocks if block["type"] == "text" for one in block.get("citations") or ()]
+
+
+def _usage(folded: Folded) -> TokenUsage:
+    """What was read from a cache, or written to one, is part of the input."""
+    if folded.usage is None:
+        return TokenUsage()
+    cached = folded.usage.input_tokens_details.cached_tokens
+    return TokenUsage(folded.usage.input_tokens, folded.usage.output_tokens, cached or None)

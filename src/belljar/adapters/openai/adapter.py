@@ -131,11 +131,11 @@ class OpenAIAdapter(ProviderAdapter):
         responses = self.client.with_options(**options(self.client.timeout, ask.deadline)).responses
         if ask.on_text is None:
             with translate_errors(handle_openai_error):
-                answer = responses.with_raw_response.create(**ask.body)
+                answer = responses.with_raw_response.create(**msgspec.json.decode(ask.body))
                 return _heard(msgspec.json.decode(answer.content), answer.request_id)
         hearing = _Hearing(ask)
         with translate_errors(handle_openai_error):
-            stream = responses.create(stream=True, **ask.body)
+            stream = responses.create(stream=True, **msgspec.json.decode(ask.body))
         with stream:
             for event in translate_stream_errors(stream, handle_openai_error):
                 hearing.hear(event)
@@ -147,11 +147,11 @@ class OpenAIAdapter(ProviderAdapter):
         responses = self._async_client.with_options(**options(self._async_client.timeout, ask.deadline)).responses
         if ask.on_text is None:
             with translate_errors(handle_openai_error):
-                answer = await responses.with_raw_response.create(**ask.body)
+                answer = await responses.with_raw_response.create(**msgspec.json.decode(ask.body))
                 return _heard(msgspec.json.decode(answer.content), answer.request_id)
         hearing = _Hearing(ask)
         with translate_errors(handle_openai_error):
-            stream = await responses.create(stream=True, **ask.body)
+            stream = await responses.create(stream=True, **msgspec.json.decode(ask.body))
         async with stream:
             async for event in friendly_stream(stream, handle_openai_error):
                 hearing.hear(event)

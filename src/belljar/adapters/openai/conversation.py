@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from belljar.adapters.openai import requests
 from belljar.adapters.openai.answers import read
 from belljar.adapters.openai.compaction import CompactionManager
@@ -15,7 +17,7 @@ from belljar.adapters.openai.host_mounts import materialise
 from belljar.adapters.openai.settings import OpenAIModelConfig
 from belljar.adapters.openai.workspace import OpenAIContainerWorkspaceSection
 from belljar.adapters.sdk import within
-from belljar.adapters.steps import Body
+from belljar.adapters.steps import Body, Heard
 from belljar.adapters.turns import Answer, Call, Hosted, HostedCall
 from belljar.adapters.workspace_section import Roots
 from belljar.errors import PromptValidationError, ProviderError
@@ -80,9 +82,9 @@ class OpenAIConversation:
                     self._client(), container, allowed_host_roots=self._roots, deadline=self._deadline
                 )
 
-    def request(self) -> Body:
+    def request(self) -> bytes:
         compaction = self._compaction
-        return requests.request(
+        body = requests.request(
             self._model,
             self._input if compaction is None else compaction.inject_encrypted_items(self._input),
             config=self._config,
@@ -90,10 +92,14 @@ class OpenAIConversation:
             choice=self._choice,
             format=self._format,
         )
+        return msgspec.json.encode(body)
 
-    def hear(self, payload: Body) -> Answer:
-        answer = read(payload, self._functions)
-        self._input += payload["output"]
+    def decoder(self) -> None:
+        """None: it reads answers whole."""
+
+    def hear(self, heard: Heard) -> Answer:
+        answer = read(heard.payload, self._functions)
+        self._input += heard.payload["output"]
         self._ran_in = next((one.payload["container_id"] for one in answer.hosted if _ran(one)), self._ran_in)
         if answer.calls or answer.hosted:
             self._choice = release_choice(self._choice)

@@ -41,4 +41,6 @@ def headers(key: str | None, base_url: str, quirks: ServerProfile) -> dict[str, 
 
 def decoder(request: ModelRequest, quirks: ServerProfile, upstream: str, *, keep: bool = False) -> Decoder:
     """For the answer to this request; `upstream` names the server in errors."""
-    return function_names.restoring(request, function_names.LONG, lambda sent: MessagesDecoder(sent, quirks, upstream))
+    return function_names.restoring(
+        request, function_names.LONG, lambda sent: MessagesDecoder(sent, quirks, upstream, keep=keep)
+    )

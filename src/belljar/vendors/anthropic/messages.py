@@ -15,7 +15,8 @@ from belljar.errors import InvalidRequest
 from belljar.vendors import code_call, vendor_tag
 from belljar.vendors.anthropic import sandbox as anthropic_sandbox
 from belljar.vendors.call_ids import ANTHROPIC, CallIds
-from belljar.vendors.request import ModelRequest
+from belljar.vendors.media_types import type_of
+from belljar.vendors.request import Asked, Attached, ModelRequest, VendorFile, Verbatim
 from belljar.wire import codec
 from belljar.wire.items import (
     CodeInterpreterCall,
@@ -26,7 +27,6 @@ from belljar.wire.items import (
     FunctionCallOutput,
     InputFile,
     InputImage,
-    InputItem,
     InputText,
     ItemReference,
     Json,
@@ -70,13 +70,15 @@ class Conversation:
         self._called: dict[str, None] = {}
         self._call_ids = CallIds(ANTHROPIC)
         self._request = request
+        self.ran = speaks_of_code(request)
+        """Code of the vendor's own running is spoken of in it."""
         self._hosted = any(isinstance(tool, CodeInterpreterTool) for tool in request.tools)
         self._turn: _Turn | None = None
         self._outputs: dict[str, deque[str | tuple[Part, ...]]] = {}
         for item in request.items:
             if isinstance(item, FunctionCallOutput | CustomToolCallOutput):
                 self._outputs.setdefault(item.call_id, deque()).append(item.output)
-        for item in request.plain_items:
+        for item in request.items:
             self._write(item)
         self._close()
         if not self.messages or self.messages[0]["role"] != "user":
@@ -90,8 +92,14 @@ class Conversation:
         """The names of the tools that were called in it."""
         return list(self._called)
 
-    def _write(self, item: InputItem) -> None:
+    def _write(self, item: Asked) -> None:
         match item:
+            case Verbatim():
+                if item.vendor == VENDOR:
+                    self._repeat(item.blocks)
+            case Attached():
+                self._close()
+                self._say("user", [_attached(file, item.for_code) for file in item.files])
             case Message(role="user"):
                 self._close()
                 self._say("user", self._blocks(item.content))
@@ -132,25 +140,43 @@ class Conversation:
             turn = self._turn = _Turn()
         return turn
 
+    def _repeat(self, blocks: Iterable[Block]) -> None:
+        """An answer as it came. Each call in it has a result, be it empty: without, the wire takes no more."""
+        if self._turn is not None and self._turn.results:
+            self._close()
+        turn = self._speaking()
+        for block in blocks:
+            turn.blocks.append(block)
+            if block["type"] == "tool_use":
+                self._called[block["name"]] = None
+                turn.results.append(self._result(block["id"], block["id"]))
+                turn.open = True
+
     def _call(self, call_id: str, name: str, given: Json) -> None:
-        outputs = self._outputs.get(call_id)
-        output = outputs.popleft() if outputs else ""
-        turn = self._calling(call_id, name, given, self._blocks(output))
-        turn.open, turn.more = True, False
-
-    def _ran(self, item: CodeInterpreterCall) -> None:
-        told = [_text(code_call.told(item, self._request))]
-        shown = [_image(url) for url in self._request.call_images.get(item.id, ())]
-        turn = self._calling(item.id, code_call.NAME, {"code": item.code or ""}, told + shown)
-        turn.more = code_call.more(item)
-
-    def _calling(self, call_id: str, name: str, given: Json, result: list[Block]) -> _Turn:
         turn = self._speaking()
         id = self._call_ids.call(call_id)
         self._called[name] = None
         turn.blocks.append({"type": "tool_use", "id": id, "name": name, "input": given})
-        turn.results.append({"type": "tool_result", "tool_use_id": id, "content": result})
-        return turn
+        turn.results.append(self._result(call_id, id))
+        turn.open, turn.more = True, False
+
+    def _result(self, call_id: str, id: str) -> Block:
+        """Of a call, which goes by this id on the wire."""
+        outputs = self._outputs.get(call_id)
+        output = outputs.popleft() if outputs else ""
+        written: Block = {"type": "tool_result", "tool_use_id": id, "content": self._blocks(output)}
+        return written | {"is_error": True} if call_id in self._request.failed_calls else written
+
+    def _ran(self, item: CodeInterpreterCall) -> None:
+        told = [_text(code_call.told(item, self._request))]
+        shown = [_image(url) for url in self._request.call_images.get(item.id, ())]
+        turn = self._speaking()
+        id = self._call_ids.call(item.id)
+        self._called[code_call.NAME] = None
+        given = {"code": item.code or ""}
+        turn.blocks.append({"type": "tool_use", "id": id, "name": code_call.NAME, "input": given})
+        turn.results.append({"type": "tool_result", "tool_use_id": id, "content": told + shown})
+        turn.more = code_call.more(item)
 
     def _close(self) -> None:
         turn, self._turn = self._turn, None
@@ -193,6 +219,26 @@ class Conversation:
                     f"input: {self._request.model!r} cannot hear; leave the input_audio out, or send it in words",
                     param="input",
                 )
+
+
+def speaks_of_code(request: ModelRequest) -> bool:
+    """Whether the conversation has files for code of the vendor's own running, or what it ran."""
+    return any(
+        (type(item) is Attached and item.for_code)
+        or (type(item) is Verbatim and item.vendor == VENDOR and any(map(_is_run, item.blocks)))
+        for item in request.items
+    )
+
+
+def _is_run(block: Block) -> bool:
+    return block["type"] == "server_tool_use" and anthropic_sandbox.tool_of(block["name"]) is not None
+
+
+def _attached(file: VendorFile, for_code: bool) -> Block:
+    if for_code:
+        return {"type": "container_upload", "file_id": file.id}
+    kind = "image" if type_of(file.name).startswith("image/") else "document"
+    return {"type": kind, "source": {"type": "file", "file_id": file.id}}
 
 
 def _text(text: str) -> Block:

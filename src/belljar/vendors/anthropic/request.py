@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from belljar.errors import InvalidRequest
 from belljar.vendors import code_call, function_names
-from belljar.vendors.anthropic.messages import Conversation
+from belljar.vendors.anthropic.messages import VENDOR, Conversation, speaks_of_code
 from belljar.vendors.anthropic.models import Family, family
 from belljar.vendors.anthropic.sampling import SAMPLING, takes_sampling
 from belljar.vendors.request import ModelRequest, VendorTool
@@ -20,7 +20,7 @@ from belljar.wire.items import Json
 from belljar.wire.tools import AllowedTools, Choice, CodeInterpreterTool, CustomTool, FunctionTool, HostedTool
 
 Body: TypeAlias = dict[str, Any]
-_Tool: TypeAlias = FunctionTool | CustomTool | CodeInterpreterTool
+_Tool: TypeAlias = FunctionTool | CustomTool | CodeInterpreterTool | VendorTool
 
 HOSTED = "code_execution"
 """What the vendor's own code interpreter is called."""
@@ -57,7 +57,7 @@ def encode(request: ModelRequest, quirks: ServerProfile, paused: Paused | None =
     orders = [*conversation.orders, *_told_form(request)]
     if orders:
         body["system"] = "\n\n".join(orders)
-    body.update(_tools(request, quirks, kind, conversation.called))
+    body.update(_tools(request, quirks, conversation))
     forced = body.get("tool_choice", {}).get("type") in ("any", "tool")
     thinking = None if forced else kind.thinking(request.reasoning)
     if thinking is not None:
@@ -79,13 +79,13 @@ def encode(request: ModelRequest, quirks: ServerProfile, paused: Paused | None =
 
 def _container(request: ModelRequest) -> str | None:
     """The vendor's container to go on in."""
-    named = (tool.container for tool in request.tools if isinstance(tool, CodeInterpreterTool))
+    named = (tool.container for tool in request.tools if isinstance(tool, CodeInterpreterTool | VendorTool))
     return next((id for id in named if isinstance(id, str)), None)
 
 
 def is_hosted(request: ModelRequest) -> bool:
-    """Whether the vendor is to run code."""
-    return any(isinstance(tool, CodeInterpreterTool) for tool in request.tools)
+    """Whether a tool of the vendor's own is declared: only those are ever paused, and only code has a container."""
+    return any(isinstance(tool, CodeInterpreterTool | VendorTool) for tool in request.tools) or speaks_of_code(request)
 
 
 def _sampling(request: ModelRequest) -> Body:
@@ -103,7 +103,8 @@ def answer_tool(request: ModelRequest, quirks: ServerProfile) -> str | None:
     if request.text.format.type != "json_schema" or _keeps_form(request, quirks, family(request.model)):
         return None
     name = "json"
-    while any(name == getattr(tool, "name", None) for tool in request.tools):
+    taken = {_name(tool) for tool in _known(request)}
+    while name in taken:
         name += "_"
     return name
 
@@ -149,14 +150,14 @@ def _closed(schema: Json) -> Json:
 # -- tools ------------------------------------------------------------------------------------------------------------
 
 
-def _tools(request: ModelRequest, quirks: ServerProfile, kind: Family, called: Sequence[str]) -> Body:
+def _tools(request: ModelRequest, quirks: ServerProfile, conversation: Conversation) -> Body:
     """The tools, and which must be used."""
     choice = request.tool_choice
     tools = _known(request)
     if isinstance(choice, AllowedTools):
         tools = [tool for tool in tools if any(_is(one, tool) for one in choice.tools)]
         choice = choice.mode
-    written = [_tool(tool, quirks, kind) for tool in tools]
+    written = [_tool(tool, quirks, request.model) for tool in tools]
     said: Body = {"type": "auto"}
     if isinstance(choice, Choice):
         meant = next((tool for tool in tools if _is(choice, tool)), None)
@@ -171,8 +172,10 @@ def _tools(request: ModelRequest, quirks: ServerProfile, kind: Family, called: S
         about = form.description or "Give the answer. Call this once, when you have it."
         written.append({"name": answer, "description": about, "input_schema": _object(form.schema or None)})
         said = {"type": "any", "disable_parallel_tool_use": True}
+    if conversation.ran and not any(map(_runs_code, written)):  # what is in the history wants its tool declared
+        written.append(code_tool(quirks, request.model))
     if not written:
-        return _undeclared(called)
+        return _undeclared(conversation.called)
     if not request.parallel_tool_calls and said["type"] != "none":
         said["disable_parallel_tool_use"] = True
     return {"tools": written} if said == {"type": "auto"} else {"tools": written, "tool_choice": said}
@@ -194,19 +197,34 @@ def _known(request: ModelRequest) -> list[_Tool]:
                 " tool out or choose a model whose provider runs it",
                 param="tools",
             )
-    return [tool for tool in request.tools if not isinstance(tool, HostedTool | VendorTool)]
+    return [tool for tool in request.tools if not isinstance(tool, HostedTool) and _is_ours(tool)]
 
 
-def _tool(tool: _Tool, quirks: ServerProfile, kind: Family) -> Body:
+def _is_ours(tool: _Tool) -> bool:
+    return not isinstance(tool, VendorTool) or tool.vendor == VENDOR
+
+
+def code_tool(quirks: ServerProfile, model: str) -> Body:
+    """The vendor's own code interpreter in the newest version that both model and server know."""
+    return {"type": min(quirks.code_tool, family(model).code_tool), "name": HOSTED}  # they end in their dates
+
+
+def _runs_code(written: Body) -> bool:
+    return str(written.get("type", "")).startswith(HOSTED)
+
+
+def _tool(tool: _Tool, quirks: ServerProfile, model: str) -> Body:
+    if isinstance(tool, VendorTool):
+        return tool.body
     if isinstance(tool, CodeInterpreterTool):
-        return {"type": min(quirks.code_tool, kind.code_tool), "name": HOSTED}  # the older: they end in their dates
+        return code_tool(quirks, model)
     if isinstance(tool, CustomTool):
         return {"name": tool.name, "description": _about(tool), "input_schema": _TEXT}
     written: Body = {"name": tool.name}
     if tool.description:
         written["description"] = tool.description
     schema = _object(tool.parameters)
-    strict = bool(tool.strict and quirks.strict and kind.forms) and not _is_open(schema)
+    strict = bool(tool.strict and quirks.strict and family(model).forms) and not _is_open(schema)
     written["input_schema"] = _closed(schema) if strict else schema
     if strict:
         written["strict"] = True
@@ -228,10 +246,14 @@ def _object(schema: dict[str, Json] | None) -> Body:
 
 
 def _name(tool: _Tool) -> str:
+    if isinstance(tool, VendorTool):
+        return str(tool.body["name"])
     return HOSTED if isinstance(tool, CodeInterpreterTool) else tool.name
 
 
 def _is(choice: Choice, tool: _Tool) -> bool:
     if choice.type == code_call.NAME:
         return _name(tool) in (HOSTED, code_call.NAME)
+    if isinstance(tool, VendorTool):
+        return choice.type == _name(tool)
     return choice.type in ("function", "custom") and choice.name == _name(tool)

@@ -9,7 +9,9 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 from msgspec import UNSET, Raw, Struct
+from msgspec.structs import replace
 
+from belljar.vendors.deltas import Ran
 from belljar.vendors.request import HostedFile
 from belljar.wire import codec
 from belljar.wire.items import CellEnd, CodeInterpreterCall, Json, Logs
@@ -48,6 +50,11 @@ def id_of(tool: Tool, use_id: str) -> str:
     return f"ci_{_WORDS[tool.name]}_{use_id}"
 
 
+def use_id_of(id: str) -> str:
+    """The vendor's id of a cell's use, of our id for it."""
+    return id.split("_", 2)[2]
+
+
 # -- read -------------------------------------------------------------------------------------------------------------
 
 
@@ -83,9 +90,10 @@ _KILLED = MappingProxyType(
 )
 
 
-def read(tool: Tool, use_id: str, code: str, content: Raw) -> tuple[CodeInterpreterCall, tuple[HostedFile, ...]]:
-    """The cell that a result block ends, and the files that it made."""
+def read(tool: Tool, use_id: str, code: str, content: Raw) -> tuple[CodeInterpreterCall, tuple[HostedFile, ...], Ran]:
+    """The cell that a result block ends, the files that it made, and what it put out."""
     result = _result(content)
+    ran = Ran(code=_shown(tool, code), stdout=result.stdout, stderr=result.stderr, exit=result.return_code)
     files: tuple[HostedFile, ...] = ()
     status: Literal["completed", "failed"] = "completed"
     if result.type.endswith("_error"):
@@ -93,10 +101,12 @@ def read(tool: Tool, use_id: str, code: str, content: Raw) -> tuple[CodeInterpre
         logs = result.error_message or _KILLED.get(result.error_code, result.error_code)
         how: Literal["timed_out", "killed"] = "timed_out" if result.error_code == _TOO_LONG else "killed"
         end = CellEnd(exit=how, reason=result.error_code, text=logs, exit_code=-1)
+        ran = replace(ran, stderr=result.error_code, exit=None, late=how == "timed_out")
     elif tool.member is None:
         logs = result.content if isinstance(result.content, str) else ""
         logs = "\n".join(result.lines or ()) or logs
         end = CellEnd(exit="ok")
+        ran = replace(ran, stdout=logs)
     else:
         logs = result.stdout
         if logs and result.stderr and not logs.endswith("\n"):
@@ -123,12 +133,21 @@ def read(tool: Tool, use_id: str, code: str, content: Raw) -> tuple[CodeInterpre
         outputs=(Logs(logs=logs),) if logs else (),
         belljar=end,
     )
-    return item, files
+    return item, files, ran
 
 
-def unfinished(tool: Tool, use_id: str, code: str) -> CodeInterpreterCall:
+def unfinished(tool: Tool, use_id: str, code: str) -> tuple[CodeInterpreterCall, Ran]:
     """A cell of which no result came."""
-    return CodeInterpreterCall(id=id_of(tool, use_id), status="incomplete", code=code, container_id="", outputs=())
+    item = CodeInterpreterCall(id=id_of(tool, use_id), status="incomplete", code=code, container_id="", outputs=())
+    return item, Ran(code=_shown(tool, code))
+
+
+def _shown(tool: Tool, code: str) -> str:
+    """As people read it: what the editor is told to do is JSON."""
+    if tool.member is not None:
+        return code
+    given = _given(tool, code)
+    return f"{given.get('command', '')} {given.get('path', '')}\n{given.get('file_text', '')}".strip()
 
 
 # -- written ----------------------------------------------------------------------------------------------------------
@@ -136,8 +155,7 @@ def unfinished(tool: Tool, use_id: str, code: str) -> CodeInterpreterCall:
 
 def written(item: CodeInterpreterCall) -> list[Block] | None:
     """The call and its result; None if the vendor did not run it."""
-    _, _, rest = item.id.partition("_")
-    word, _, use_id = rest.partition("_")
+    _, word, use_id = (*item.id.split("_", 2), "", "")[:3]
     if word not in _TOOLS or not _USE.fullmatch(use_id) or item.status == "incomplete":
         return None
     tool = _TOOLS[word]

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 from msgspec import Raw, Struct
 
-from belljar.errors import Garbled, ProviderError
+from belljar.errors import Garbled
 from belljar.vendors import vendor_tag
 from belljar.vendors.anthropic import sandbox as anthropic_sandbox
 from belljar.vendors.anthropic.errors import reported
@@ -17,6 +17,7 @@ from belljar.vendors.anthropic.messages import VENDOR
 from belljar.vendors.anthropic.request import Paused, answer_tool, encode, is_hosted
 from belljar.vendors.anthropic.sandbox import Tool
 from belljar.vendors.deltas import (
+    Begun,
     CallBegun,
     CallEnd,
     CallPiece,
@@ -33,7 +34,7 @@ from belljar.vendors.deltas import (
     UsageDelta,
 )
 from belljar.vendors.partial_json import Members
-from belljar.vendors.request import ModelRequest
+from belljar.vendors.request import ModelRequest, Verbatim
 from belljar.vendors.server_profile import GENERIC, ServerProfile
 from belljar.vendors.sse import Lines
 from belljar.vendors.stream_decoder import StreamDecoder
@@ -44,13 +45,14 @@ from belljar.wire.tools import CustomTool
 
 _Reason: TypeAlias = Literal["stop", "length", "filtered"]
 
-REASONS: Mapping[str, _Reason] = MappingProxyType(
-    {"max_tokens": "length", "model_context_window_exceeded": "length", "refusal": "filtered"}
+_PAUSE = "pause_turn"
+PAUSES = 20
+"""Times that one answer may be interrupted and is asked to go on; after the next it counts as cut off."""
+_REASONS: Mapping[str, _Reason] = MappingProxyType(
+    {"max_tokens": "length", "model_context_window_exceeded": "length", "refusal": "filtered", _PAUSE: "length"}
 )
 """What its `stop_reason` means, where the answer did not come to its end."""
-_PAUSE = "pause_turn"
-_PAUSES = 50
-"""Times that one answer may be interrupted."""
+_KNOWN = frozenset(["end_turn", "stop_sequence", "tool_use", *_REASONS])
 
 
 # -- the wire: only what is read --------------------------------------------------------------------------------------
@@ -66,6 +68,7 @@ class _Details(Struct, gc=False):
 
 class _Container(Struct, gc=False):
     id: str = ""
+    expires_at: str | None = None
 
 
 class _Delta(Struct, gc=False):
@@ -120,6 +123,7 @@ class _Block(Struct, gc=False):
 
 
 class _Message(Struct, gc=False):
+    id: str = ""
     content: tuple[Raw, ...] = ()
     stop_reason: str | None = None
     stop_details: _Details | None = None
@@ -207,17 +211,23 @@ class MessagesDecoder(StreamDecoder):
     """One answer, with all the pauses that the vendor made in it; or a whole message in place of a stream."""
 
     def __init__(
-        self, request: ModelRequest, quirks: ServerProfile = GENERIC, upstream: str = "the model's server"
+        self,
+        request: ModelRequest,
+        quirks: ServerProfile = GENERIC,
+        upstream: str = "the model's server",
+        *,
+        keep: bool = False,
     ) -> None:
         super().__init__(upstream)
         self._request = request
         self._quirks = quirks
         self._custom = frozenset(tool.name for tool in request.tools if isinstance(tool, CustomTool))
         self._answer_tool = answer_tool(request, quirks)
-        self._keeps = is_hosted(request)
+        self._hosted = is_hosted(request)
         """The vendor runs code: only that is ever paused, and only that has a container."""
-        self._content: list[Json] = []
-        self._container: str | None = None
+        self._verbatim = keep
+        self._content: list[dict[str, Any]] = []
+        self._container: _Container | None = None
         self._pauses = 0
         self._open: dict[int, _Open] = {}
         self._torn: _Open | None = None
@@ -256,18 +266,24 @@ class MessagesDecoder(StreamDecoder):
             self._conclude(out)
 
     def resume(self) -> bytes | None:
-        if self._reason != _PAUSE:
+        if not self._is_paused():
             return None
-        if self._pauses >= _PAUSES:
-            raise ProviderError(f"{self._upstream} paused its answer {_PAUSES} times and did not come to an end")
         self._pauses += 1
         self._lines, self._usage, self._reason, self._done = Lines(), _Usage(), None, False
-        return encode(self._request, self._quirks, Paused(tuple(self._content), self._container))
+        container = self._container.id if self._container is not None else None
+        return encode(self._request, self._quirks, Paused(tuple(self._content), container))
+
+    def verbatim(self) -> Verbatim | None:
+        return Verbatim(VENDOR, tuple(self._content)) if self._verbatim else None
+
+    def _is_paused(self) -> bool:
+        return self._reason == _PAUSE and self._pauses < PAUSES
 
     # -- the message
 
     def _started(self, event: _Event, out: list[Delta]) -> None:
         message = _message(event.message)
+        self._begun(message, out)
         self._note(message.usage, message.container)
 
     def _changed(self, event: _Event, out: list[Delta]) -> None:
@@ -278,7 +294,12 @@ class MessagesDecoder(StreamDecoder):
     def _over(self, event: _Event, out: list[Delta]) -> None:
         self._conclude(out)
 
+    def _begun(self, message: _Message, out: list[Delta]) -> None:
+        if message.id and not self._pauses:
+            out.append(Begun(message.id))
+
     def _whole(self, message: _Message, out: list[Delta]) -> None:
+        self._begun(message, out)
         for index, block in enumerate(message.content):
             self._begin(index, block, out)
             self._finish(index, out)
@@ -288,7 +309,7 @@ class MessagesDecoder(StreamDecoder):
 
     def _note(self, usage: _Usage | None, container: _Container | None) -> None:
         if container is not None and container.id:
-            self._container = container.id
+            self._container = container
         if usage is not None:
             for name in _Usage.__struct_fields__:
                 if (value := getattr(usage, name)) is not None:
@@ -303,18 +324,23 @@ class MessagesDecoder(StreamDecoder):
         self._done = True
         for index in list(self._open):
             self._finish(index, out)
-        reason = REASONS.get(self._reason or "", "stop")
-        if reason == "stop":
+        reason = _REASONS.get(self._reason or "", "stop")
+        if reason == "stop" or self._is_paused():
             self._end_torn(out)
-        if self._reason != _PAUSE:
+        elif self._torn is not None and self._content:  # half a call, which nobody is told of, is not sent back
+            self._content.pop()
+        if not self._is_paused():
             for use_id, cell in self._cells.items():
-                item = anthropic_sandbox.unfinished(cell.tool, use_id, cell.code)
-                out.append(HostedEnd(cell.number, item))
-            if self._keeps and self._container is not None:
-                out.append(ContainerUsed(self._container))
+                item, ran = anthropic_sandbox.unfinished(cell.tool, use_id, cell.code)
+                out.append(HostedEnd(cell.number, item, ran=ran))
+            if self._hosted and self._container is not None:
+                out.append(ContainerUsed(self._container.id, self._container.expires_at))
             if reason == "filtered" and self._explanation:
                 out.append(Refused(self._explanation))
-            out.append(Finish("calls" if reason == "stop" and self._called else reason))
+            if reason == "stop" and self._called:
+                out.append(Finish("calls"))
+            else:
+                out.append(Finish(reason, unknown=self._reason not in _KNOWN))
         out.append(UsageDelta(_spent(self._usage)))
 
     # -- blocks
@@ -392,9 +418,9 @@ class MessagesDecoder(StreamDecoder):
                 code = self._told(opened, out)
                 self._cells[block.id] = _Cell(opened.number, tool, code)
             case _ if (cell := self._cells.pop(block.tool_use_id, None)) is not None:
-                item, files = anthropic_sandbox.read(cell.tool, block.tool_use_id, cell.code, block.content)
-                out.append(HostedEnd(cell.number, item, files))
-        if self._keeps:
+                item, files, ran = anthropic_sandbox.read(cell.tool, block.tool_use_id, cell.code, block.content)
+                out.append(HostedEnd(cell.number, item, files, ran))
+        if self._hosted or self._verbatim:
             self._keep(opened)
 
     def _next(self) -> int:
@@ -451,12 +477,14 @@ class MessagesDecoder(StreamDecoder):
         kept: dict[str, Any] = msgspec.json.decode(block.raw)
         match kept["type"]:
             case "text":
-                kept = {"type": "text", "text": block.text}
                 if not block.text.strip():
                     return
+                kept = {"type": "text", "text": block.text}
+                if block.citations:
+                    kept["citations"] = [msgspec.json.decode(one) for one in block.citations]
             case "thinking":
                 kept |= {"thinking": block.text, "signature": "".join(block.signature)}
-            case "tool_use" | "server_tool_use" if block.pieces:
+            case _ if block.pieces and "input" in kept:
                 kept["input"] = _decoded(block.text)
         self._content.append(kept)
 
@@ -510,11 +538,6 @@ def _is_whole(text: str) -> bool:
         return isinstance(codec.decode(text), dict)
     except msgspec.DecodeError:
         return False
-
-
-def read_usage(usage: bytes) -> Usage:
-    """What a whole message says was spent."""
-    return _spent(msgspec.json.decode(usage, type=_Usage))
 
 
 def _spent(usage: _Usage) -> Usage:

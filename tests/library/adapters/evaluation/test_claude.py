@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import ssl
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from anthropic import Anthropic, AsyncAnthropic
 from tests.library.adapters.evaluation.conftest import AT_ONCE
 from tests.library.adapters.evaluation.replies import QUERY, Verdict, prompt
 from tests.library.providers.replay import Replay, Reply
-from tests.library.providers.wires import claude, claude_refused, claude_streamed, said
+from tests.library.providers.wires import claude, claude_refused, claude_streamed, meant, said
 
 from belljar.adapters.claude_agent_sdk import (
     ClaudeAgentSDKAdapter,
@@ -74,16 +75,16 @@ def test_tools_and_their_results(server: Replay, make_claude: MakeClaude, sessio
     answer = make_claude().evaluate(prompt(QUERY), session=session)
     assert answer.text == "Two rows."
     first, second = server.asked
-    assert (first.path, first.json["messages"]) == ("/v1/messages", [ASKED])
+    assert (first.path, meant(first.json["messages"])) == ("/v1/messages", [ASKED])
     [tool] = first.json["tools"]
     assert (tool["name"], tool["description"], tool["input_schema"]["required"]) == (
         "run_query",
         "Asks the database.",
         ["sql"],
     )
-    assert (first.json["tool_choice"], first.json["max_tokens"]) == ({"type": "auto"}, 8192)
+    assert ("tool_choice" in meant(first.json), first.json["max_tokens"]) == (False, 8192)
     result = {"type": "tool_result", "tool_use_id": "toolu_1", "content": '2 rows\n\n{"rows": 2}'}
-    assert second.json["messages"] == [
+    assert meant(second.json["messages"]) == [
         ASKED,
         {"role": "assistant", "content": blocks},
         {"role": "user", "content": [result]},
@@ -97,14 +98,14 @@ def test_a_failed_tool_is_marked(server: Replay, make_claude: MakeClaude, sessio
     bad = {**CALLED, "input": {"sql": 3}}
     server.play(Reply(claude(bad, stop_reason="tool_use")), Reply(claude(said("Sorry."))))
     make_claude().evaluate(prompt(QUERY), session=session)
-    [result] = server.asked[1].json["messages"][-1]["content"]
+    [result] = meant(server.asked[1].json["messages"][-1]["content"])
     assert result["is_error"] is True
 
 
 @pytest.mark.parametrize(
     ("choice", "wire"),
     [
-        ("auto", {"type": "auto"}),
+        ("auto", None),
         ("required", {"type": "any"}),
         ("none", {"type": "none"}),
         ({"type": "function", "name": "run_query"}, {"type": "tool", "name": "run_query"}),
@@ -116,9 +117,8 @@ def test_a_failed_tool_is_marked(server: Replay, make_claude: MakeClaude, sessio
 def test_the_choice(choice: Any, wire: Any, server: Replay, make_claude: MakeClaude, session: Session) -> None:
     server.play(Reply(claude(CALLED, stop_reason="tool_use")), Reply(claude(said("Done."))))
     make_claude(tool_choice=choice, code_execution=True).evaluate(prompt(QUERY), session=session)
-    first, second = (one.json.get("tool_choice") for one in server.asked)
-    released = wire if wire in (None, {"type": "none"}) else {"type": "auto"}
-    assert (first, second) == (wire, released)
+    first, second = (meant(one.json).get("tool_choice") for one in server.asked)
+    assert (first, second) == (wire, wire if wire == {"type": "none"} else None)
 
 
 # -- typed answers ----------------------------------------------------------------------------------------------------
@@ -134,7 +134,7 @@ def test_a_typed_answer_where_the_model_keeps_to_a_schema(
     assert (answer.output, answer.text) == (Verdict("fine", []), None)
     form = server.asked[0].json["output_config"]["format"]
     assert (form["type"], form["schema"]["required"]) == ("json_schema", ["summary", "issues"])
-    assert server.asked[0].json["messages"] == [ASKED]
+    assert meant(server.asked[0].json["messages"]) == [ASKED]
 
 
 @dataclass(frozen=True)
@@ -143,20 +143,36 @@ class Open:
 
 
 @pytest.mark.parametrize(
-    ("model", "output", "text"),
-    [("claude-3-5-haiku", Verdict, JSON), ("claude-sonnet-4-6", Open, '{"counts": {"a": 1}}')],
+    ("model", "output", "given"),
+    [
+        ("claude-3-5-haiku", Verdict("fine", []), {"summary": "fine", "issues": []}),
+        ("claude-sonnet-4-6", Open({"a": 1}), {"counts": {"a": 1}}),
+    ],
+    ids=["model", "open"],
 )
-def test_a_typed_answer_that_has_to_be_asked_for_in_words(
-    model: str, output: type, text: str, server: Replay, make_claude: MakeClaude, session: Session
+@pytest.mark.parametrize("streamed", [False, True])
+def test_a_typed_answer_that_has_to_be_asked_for_by_a_tool(
+    model: str,
+    output: Any,
+    given: dict[str, Any],
+    streamed: bool,
+    server: Replay,
+    make_claude: MakeClaude,
+    session: Session,
 ) -> None:
     """The model cannot be held to a schema, or not to this one, whose objects are open."""
-    server.play(
-        Reply(claude(said(f"```json\n{JSON if output is Verdict else '{}'}\n```".replace("{}", '{"counts": {}}'))))
+    heard: list[str] = []
+    answered = {"type": "tool_use", "id": "toolu_2", "name": "json", "input": given}
+    server.play(Reply(claude(CALLED, stop_reason="tool_use")), Reply(claude(answered, stop_reason="tool_use")))
+    answer = make_claude(model=model).evaluate(
+        prompt(QUERY, output=type(output)), session=session, on_text=heard.append if streamed else None
     )
-    answer = make_claude(model=model).evaluate(prompt(output=output), session=session)
-    assert isinstance(answer.output, output)
-    assert "output_config" not in server.asked[0].json
-    assert "JSON schema" in server.asked[0].json["messages"][0]["content"]
+    assert answer.output == output
+    assert json.loads("".join(heard) or "null") == (given if streamed else None)
+    body = server.asked[0].json
+    assert "output_config" not in body
+    assert (body["tools"][-1]["name"], body["tool_choice"]["type"]) == ("json", "any")
+    assert [event.name for event in session[ToolInvoked].all()] == ["run_query"]
 
 
 def test_a_typed_answer_comes_after_the_code(server: Replay, make_claude: MakeClaude, session: Session) -> None:
@@ -233,7 +249,7 @@ def test_a_hook_of_the_prompt_s_own(server: Replay, make_claude: MakeClaude, ses
 def test_a_turn_that_was_paused_goes_on(server: Replay, make_claude: MakeClaude, session: Session) -> None:
     server.play(Reply(claude(RUN, came(), stop_reason="pause_turn")), Reply(claude(said("Listed."))))
     assert make_claude(code_execution=True).evaluate(prompt(), session=session).text == "Listed."
-    assert server.asked[1].json["messages"] == [ASKED, {"role": "assistant", "content": [RUN, came()]}]
+    assert meant(server.asked[1].json["messages"]) == [ASKED, {"role": "assistant", "content": [RUN, came()]}]
 
 
 def test_a_tool_of_openais_is_never_offered(server: Replay, make_claude: MakeClaude, session: Session) -> None:
@@ -372,7 +388,7 @@ def test_turns_of_claude_have_a_limit(server: Replay, make_claude: MakeClaude, s
 def test_a_tool_that_claude_made_up(server: Replay, make_claude: MakeClaude, session: Session) -> None:
     server.play(Reply(claude({**CALLED, "name": "x"}, stop_reason="tool_use")), Reply(claude(said("done"))))
     assert make_claude().evaluate(prompt(QUERY), session=session).text == "done"
-    [result] = server.asked[1].json["messages"][-1]["content"]
+    [result] = meant(server.asked[1].json["messages"][-1]["content"])
     assert (result["is_error"], result["content"]) == (True, "There is no tool 'x'. The tools are: run_query.")
 
 
@@ -400,6 +416,6 @@ def test_tools_work_in_the_workspace(server: Replay, make_claude: MakeClaude, se
     called = {"type": "tool_use", "id": "toolu_1", "name": "show", "input": {"path": "repo/a.txt"}}
     server.play(Reply(claude(called, stop_reason="tool_use")), Reply(claude(said("Read."))))
     make_claude().evaluate(prompt(tool, sections=[section]), session=session)
-    [result] = server.asked[1].json["messages"][-1]["content"]
+    [result] = meant(server.asked[1].json["messages"][-1]["content"])
     assert result["content"] == "from the host"
     section.cleanup()

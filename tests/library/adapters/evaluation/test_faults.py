@@ -140,8 +140,11 @@ class Conversation:
     def __init__(self, mends: bool = False) -> None:
         self.mends = mends
 
-    def request(self) -> dict[str, Any]:
-        return {}
+    def request(self) -> bytes:
+        return b""
+
+    def decoder(self) -> None:
+        """It reads nothing."""
 
     def mend(self, error: ProviderError) -> bool:
         return self.mends

@@ -29,24 +29,24 @@ def drive(request: pytest.FixtureRequest) -> Callable[[Steps[Any], Callable[[Ask
 
 
 def echo(ask: Ask) -> Heard:
-    return Heard(ask.body)
+    return Heard({}, ask.body.decode())
 
 
 def test_every_step_is_done_and_sent_back(drive: Any) -> None:
     def steps() -> Steps[list[object]]:
-        came = [(yield Ask({"n": 1})), (yield Do(lambda: "done")), (yield Pause(0.0)), (yield Do(lambda: None))]
+        came = [(yield Ask(b"1")), (yield Do(lambda: "done")), (yield Pause(0.0)), (yield Do(lambda: None))]
         return came
 
-    assert drive(steps(), echo) == [Heard({"n": 1}), "done", None, None]
+    assert drive(steps(), echo) == [Heard({}, "1"), "done", None, None]
 
 
 def test_what_fails_is_raised_where_it_was_asked_for(drive: Any) -> None:
     def refuse(ask: Ask) -> Heard:
-        raise KeyError(ask.body["n"])
+        raise KeyError(ask.body)
 
     def steps() -> Steps[list[str]]:
         caught = []
-        for step in (Ask({"n": 1}), Do(lambda: 1 / 0)):
+        for step in (Ask(b"1"), Do(lambda: 1 / 0)):
             try:
                 yield step
             except (KeyError, ZeroDivisionError) as error:
@@ -79,7 +79,7 @@ def test_an_interruption_closes_the_steps(drive: Any) -> None:
 
     def steps() -> Steps[None]:
         try:
-            yield Ask({})
+            yield Ask(b"")
         except Exception:  # noqa: BLE001 - an interruption is none
             closed.append("caught")
         finally:

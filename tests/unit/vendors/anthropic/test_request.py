@@ -21,7 +21,7 @@ from belljar.vendors.dialect import Dialect
 from belljar.vendors.gemini import dialect as gemini
 from belljar.vendors.openai import dialect as openai
 from belljar.vendors.registry import PROFILES
-from belljar.vendors.request import HostedFile, ModelRequest
+from belljar.vendors.request import Asked, Attached, HostedFile, ModelRequest, VendorFile, VendorTool, Verbatim
 from belljar.vendors.server_profile import GENERIC, ServerProfile
 from belljar.vendors.xai import dialect as xai
 from belljar.wire.items import (
@@ -77,7 +77,7 @@ def plain(value: Any) -> Any:
     return [plain(one) for one in value]
 
 
-def encoded(*items: InputItem, quirks: ServerProfile = CURRENT, **more: Any) -> dict[str, Any]:
+def encoded(*items: Asked, quirks: ServerProfile = CURRENT, **more: Any) -> dict[str, Any]:
     """The body, of which the vendor's own types know every member."""
     request = ModelRequest(**{"model": "claude-sonnet-5", "items": items or (user("hi"),), **more})
     body: dict[str, Any] = json.loads(anthropic.encode(request, quirks))
@@ -646,3 +646,113 @@ def test_a_container_is_gone_on_with_and_gets_files() -> None:
     assert body["messages"][-1]["content"] == [{"type": "text", "text": "c"}, upload]
     assert upload not in body["messages"][0]["content"]
     assert "container" not in encoded(user("a"), tools=(HOSTED,))
+
+
+# -- what only the library's conversations hold ------------------------------------------------------------------------
+
+CALL = {"type": "tool_use", "id": "toolu_1", "name": "weather", "input": {"city": "Ulm"}}
+RUN = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "bash_code_execution", "input": {"command": "ls"}}
+SEARCH = {"type": "server_tool_use", "id": "srvtoolu_2", "name": "web_search", "input": {"query": "a"}}
+
+
+def test_an_answer_goes_back_as_it_came() -> None:
+    thought = {"type": "thinking", "thinking": "hm", "signature": "sig"}
+    given = (
+        user("a"),
+        Verbatim("anthropic", (thought, CALL)),
+        FunctionCallOutput(call_id="toolu_1", output="sun"),
+        Verbatim("anthropic", ({"type": "text", "text": "Sun."},)),
+        user("b"),
+    )
+    result = {"type": "tool_result", "tool_use_id": "toolu_1", "content": [{"type": "text", "text": "sun"}]}
+    assert encoded(*given, tools=(WEATHER,))["messages"][1:] == [
+        {"role": "assistant", "content": [thought, CALL]},
+        {"role": "user", "content": [result]},
+        {"role": "assistant", "content": [{"type": "text", "text": "Sun."}]},
+        {"role": "user", "content": [{"type": "text", "text": "b"}]},
+    ]
+
+
+def test_a_call_in_it_that_nobody_answered_has_a_result() -> None:
+    """Such as that of the tool by which a form was asked for."""
+    messages = encoded(user("a"), Verbatim("anthropic", (CALL,)), Verbatim("anthropic", (CALL,)), user("b"))["messages"]
+    results = [block for message in messages for block in message["content"] if block["type"] == "tool_result"]
+    assert results == [{"type": "tool_result", "tool_use_id": "toolu_1", "content": []}] * 2
+    assert [message["role"] for message in messages] == ["user", "assistant"] * 2 + ["user"]
+
+
+def test_an_answer_that_was_paused_is_one_message() -> None:
+    said = {"type": "text", "text": "So."}
+    messages = encoded(user("a"), Verbatim("anthropic", (RUN,)), Verbatim("anthropic", (said,)), tools=(HOSTED,))
+    assert messages["messages"][1:] == [{"role": "assistant", "content": [RUN, said]}]
+
+
+def test_an_answer_of_another_vendors_is_passed_over() -> None:
+    assert encoded(user("a"), Verbatim("gemini", ({"text": "x"},)), user("b")) == encoded(user("a"), user("b"))
+
+
+def test_a_failure_is_told_beside_the_output() -> None:
+    called = (FunctionCall(call_id="a", name="weather", arguments="{}"), FunctionCallOutput(call_id="a", output="no"))
+    body = encoded(user("a"), *called, tools=(WEATHER,), failed_calls=frozenset({"a"}))
+    [result] = body["messages"][-1]["content"]
+    assert result["is_error"] is True
+
+
+def test_files_of_the_vendors_stand_before_the_words() -> None:
+    files = (VendorFile(id="file_1", name="a.pdf"), VendorFile(id="file_2", name="b.PNG"))
+    assert encoded(Attached(files), user("Read"))["messages"] == [
+        {
+            "role": "user",
+            "content": [
+                {"type": "document", "source": {"type": "file", "file_id": "file_1"}},
+                {"type": "image", "source": {"type": "file", "file_id": "file_2"}},
+                {"type": "text", "text": "Read"},
+            ],
+        }
+    ]
+
+
+def test_files_for_code_are_put_where_it_runs() -> None:
+    body = encoded(Attached((VendorFile(id="file_1", name="a.csv"),), for_code=True), user("Sum"), tools=(HOSTED,))
+    assert body["messages"][0]["content"][0] == {"type": "container_upload", "file_id": "file_1"}
+
+
+@pytest.mark.parametrize(
+    ("item", "declared"),
+    [
+        (Attached((), for_code=True), ["code_execution"]),
+        (Verbatim("anthropic", (RUN,)), ["code_execution"]),
+        (Verbatim("anthropic", (SEARCH,)), []),
+        (Attached((VendorFile(id="file_1", name="a.pdf"),)), []),
+    ],
+    ids=["files", "ran", "searched", "to read"],
+)
+def test_what_the_history_speaks_of_is_declared(item: Attached | Verbatim, declared: list[str]) -> None:
+    body = encoded(item, user("a"))
+    assert [tool["name"] for tool in body.get("tools", ())] == declared
+    assert "container" not in body
+
+
+VENDORS = VendorTool("anthropic", {"type": "code_execution_20250825", "name": "code_execution"}, container="c_1")
+
+
+def test_a_tool_in_the_vendors_own_words() -> None:
+    body = encoded(
+        user("a"), Verbatim("anthropic", (RUN,)), user("b"), tools=(VENDORS, VendorTool("gemini", {"x": {}}), WEATHER)
+    )
+    assert body["tools"][0] == VENDORS.body
+    assert [tool["name"] for tool in body["tools"]] == ["code_execution", "weather"]
+    assert body["container"] == "c_1"
+
+
+@pytest.mark.parametrize(
+    ("choice", "wire"),
+    [
+        (Choice(type="code_execution"), {"type": "tool", "name": "code_execution"}),
+        (Choice(type="code_interpreter"), {"type": "tool", "name": "code_execution"}),
+        (Choice(type="function", name="code_execution"), {"type": "any"}),
+    ],
+    ids=str,
+)
+def test_a_tool_in_the_vendors_own_words_may_be_chosen(choice: Choice, wire: dict[str, str]) -> None:
+    assert encoded(user("a"), tools=(VENDORS, WEATHER), tool_choice=choice)["tool_choice"] == wire

@@ -16,8 +16,8 @@ from tests.unit.vendors.conftest import RECORDINGS, chunks, cuts_of, joined, out
 
 from belljar.errors import BadKey, ContextTooLong, Garbled, ProviderError, RateLimited
 from belljar.vendors import vendor_tag
-from belljar.vendors.anthropic.dialect import MessagesDecoder, decoder
-from belljar.vendors.anthropic.stream import read_usage
+from belljar.vendors.anthropic.dialect import MessagesDecoder, decoder, encode
+from belljar.vendors.anthropic.sandbox import use_id_of
 from belljar.vendors.chat import dialect as chat
 from belljar.vendors.deltas import (
     CallBegun,
@@ -29,6 +29,7 @@ from belljar.vendors.deltas import (
     Finish,
     HostedCode,
     HostedEnd,
+    Ran,
     Refused,
     Text,
     Thought,
@@ -44,7 +45,7 @@ from belljar.vendors.server_profile import GENERIC
 from belljar.vendors.xai import dialect as xai
 from belljar.wire.items import CellEnd, CodeInterpreterCall, FileCitation, InputText, Logs, Message, UrlCitation
 from belljar.wire.responses import InputDetails, OutputDetails, TextConfig, TextFormat, Usage
-from belljar.wire.tools import AutoContainer, CodeInterpreterTool, CustomTool
+from belljar.wire.tools import AutoContainer, CodeInterpreterTool, CustomTool, FunctionTool
 
 RAN = "anthropic/anthropic-code-execution-20250825.1.chunks.txt"
 CACHED = "anthropic/anthropic-code-execution-20260120-prompt-cache.1.chunks.txt"
@@ -145,7 +146,7 @@ def test_recorded_exchanges_say_what_the_vendors_client_reads(name: str) -> None
 def test_a_recorded_run_of_the_providers_own_code_execution() -> None:
     deltas = play(make, named(chunks(CACHED)))
     run = ["HostedCode", "HostedEnd"]
-    assert outline(deltas) == [*run, *run, "Text", "Finish", "UsageDelta"]
+    assert outline(deltas) == ["Begun", *run, *run, "Text", "Finish", "UsageDelta"]
     first, second = [delta for delta in deltas if isinstance(delta, HostedEnd)]
     assert second == HostedEnd(
         1,
@@ -156,6 +157,11 @@ def test_a_recorded_run_of_the_providers_own_code_execution() -> None:
             container_id="",
             outputs=(Logs(logs="Sum: 650\n"),),
             belljar=CellEnd(exit="ok", exit_code=0, stdout="Sum: 650\n", stderr=""),
+        ),
+        ran=Ran(
+            code='sum=0; for n in $(seq 1 12); do sum=$((sum + n*n)); done; echo "Sum: $sum"',
+            stdout="Sum: 650\n",
+            exit=0,
         ),
     )
     for end in (first, second):
@@ -176,15 +182,19 @@ def test_a_recorded_run_of_the_providers_own_code_execution() -> None:
 
 def test_recorded_edits_are_cells_too() -> None:
     deltas = play(make, named(chunks(RAN)))
-    edit, run = [delta.item for delta in deltas if isinstance(delta, HostedEnd)]
+    ends = [delta for delta in deltas if isinstance(delta, HostedEnd)]
+    edit, run = (end.item for end in ends)
+    assert ends[0].ran is not None
+    assert ends[0].ran.code.startswith("create /tmp/fibonacci.py\n")
     assert edit.id.startswith("ci_edit_srvtoolu_")
+    assert use_id_of(edit.id) == edit.id.removeprefix("ci_edit_")
     assert json.loads(edit.code or "")["path"] == "/tmp/fibonacci.py"
     assert edit.outputs == ()
     assert run.code == "python /tmp/fibonacci.py"
 
 
 def test_a_recorded_refusal() -> None:
-    refused, finish, _ = play(make, named(chunks(REFUSAL)))
+    _, refused, finish, _ = play(make, named(chunks(REFUSAL)))
     assert isinstance(refused, Refused)
     assert refused.text.startswith("This request triggered restrictions")
     assert finish == Finish("filtered")
@@ -192,7 +202,7 @@ def test_a_recorded_refusal() -> None:
 
 def test_a_recorded_call_without_arguments() -> None:
     deltas = play(make, named(chunks(NO_ARGS)))
-    assert outline(deltas) == ["Text", "CallBegun", "CallPiece", "CallEnd", "Finish", "UsageDelta"]
+    assert outline(deltas) == ["Begun", "Text", "CallBegun", "CallPiece", "CallEnd", "Finish", "UsageDelta"]
     assert CallPiece(0, "{}") in deltas
     assert CallEnd(0, "{}") in deltas
     assert Finish("calls") in deltas
@@ -202,7 +212,7 @@ def test_recorded_thinking_is_kept_with_its_signature() -> None:
     ((_, body),) = recorded(THOUGHT)
     deltas = play(make, body)
     assert outline(deltas) == [
-        "Thought", "ThoughtEnd", "Text", "HostedCode", "HostedEnd", "Text", "Finish", "UsageDelta",
+        "Begun", "Thought", "ThoughtEnd", "Text", "HostedCode", "HostedEnd", "Text", "Finish", "UsageDelta",
     ]  # fmt: skip
     assert {(delta.kind, delta.index) for delta in deltas if isinstance(delta, Thought)} == {("summary", 0)}
     (end,) = [delta.item for delta in deltas if isinstance(delta, ThoughtEnd)]
@@ -219,7 +229,7 @@ def test_an_answer_by_a_form_is_text_however_the_form_was_asked_for() -> None:
     asked = asking(model="claude-sonnet-4-5", text=form)
     old = PROFILES["anthropic-2023-06-01"]
     deltas = play(lambda: decoder(asked, old, "acme"), named(chunks(JSON)))
-    assert outline(deltas) == ["Text", "Finish", "UsageDelta"]
+    assert outline(deltas) == ["Begun", "Text", "Finish", "UsageDelta"]
     assert json.loads(joined(deltas, Text))["elements"][0]["temperature"] == 58
     assert Finish("stop") in deltas
     assert "CallBegun" in outline(play(lambda: decoder(asked, PROFILES["anthropic"], "acme"), named(chunks(JSON))))
@@ -299,7 +309,6 @@ def cells(deltas: list[Delta]) -> list[CodeInterpreterCall]:
     [
         ("end_turn", "stop"),
         ("stop_sequence", "stop"),
-        ("something_new", "stop"),
         ("max_tokens", "length"),
         ("model_context_window_exceeded", "length"),
         ("refusal", "filtered"),
@@ -499,12 +508,15 @@ def test_what_follows_the_end_is_passed_over() -> None:
 def test_what_a_whole_message_spent() -> None:
     usage = {"input_tokens": 2, "output_tokens": 7, "cache_read_input_tokens": 30, "cache_creation_input_tokens": 400}
     details = {"output_tokens_details": {"thinking_tokens": 5}, "service_tier": "standard"}
-    assert read_usage(json.dumps({**usage, **details}).encode()) == Usage(
-        input_tokens=432,
-        input_tokens_details=InputDetails(cached_tokens=30, cache_write_tokens=400),
-        output_tokens=7,
-        output_tokens_details=OutputDetails(reasoning_tokens=5),
-        total_tokens=439,
+    whole = {"type": "message", "content": [], "stop_reason": "end_turn", "usage": {**usage, **details}}
+    assert play(make, json.dumps(whole).encode())[-1] == UsageDelta(
+        Usage(
+            input_tokens=432,
+            input_tokens_details=InputDetails(cached_tokens=30, cache_write_tokens=400),
+            output_tokens=7,
+            output_tokens_details=OutputDetails(reasoning_tokens=5),
+            total_tokens=439,
+        )
     )
 
 
@@ -575,7 +587,7 @@ def test_an_answer_that_was_paused_goes_on() -> None:
     ]
     last = one.feed(named([*text(0, " File."), *ended()])) + one.close()
     assert outline(last) == ["Text", "ContainerUsed", "Finish", "UsageDelta"]
-    assert ContainerUsed("container_1") in last
+    assert ContainerUsed("container_1", "2026-01-01T00:00:00Z") in last
     assert one.resume() is None
 
 
@@ -593,15 +605,80 @@ def test_what_cannot_go_back_after_a_pause_does_not() -> None:
 def test_an_answer_that_is_paused_for_ever() -> None:
     one = MessagesDecoder(asking(tools=(HOSTED,)), upstream="acme")
 
-    def pause() -> bytes | None:
-        one.feed(named(ended("pause_turn")))
-        one.close()
-        return one.resume()
+    def pause() -> tuple[list[Delta], bytes | None]:
+        deltas = [*one.feed(named(ended("pause_turn"))), *one.close()]
+        return deltas, one.resume()
 
-    for _ in range(50):
-        assert pause()
-    with pytest.raises(ProviderError, match="acme paused its answer 50 times"):
-        pause()
+    for _ in range(20):
+        deltas, body = pause()
+        assert body
+        assert outline(deltas) == ["UsageDelta"]
+    deltas, body = pause()
+    assert body is None
+    assert deltas[0] == Finish("length")
+
+
+def kept(payloads: list[str], **more: Any) -> list[dict[str, Any]]:
+    """The answer as it goes back."""
+    one = MessagesDecoder(asking(**more), keep=True)
+    one.feed(named(payloads))
+    one.close()
+    verbatim = one.verbatim()
+    assert verbatim is not None
+    assert verbatim.vendor == "anthropic"
+    return list(verbatim.blocks)
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_a_recorded_answer_goes_back_as_the_sdk_has_it(name: str) -> None:
+    message = as_the_sdk_reads(named(chunks(name)), streamed=True).to_dict(mode="json", warnings=False)
+    blocks: Any = message["content"]
+    wanted = [{key: value for key, value in block.items() if value is not None} for block in blocks]
+    assert kept(chunks(name)) == [block for block in wanted if block.get("text") != ""]
+
+
+def test_citations_go_back_with_their_text() -> None:
+    cited = {"type": "web_search_result_location", "url": "https://a.test", "encrypted_index": "x", "cited_text": "a"}
+    payloads = [
+        event("content_block_start", index=0, content_block={"type": "text", "text": "", "citations": []}),
+        event("content_block_delta", index=0, delta={"type": "citations_delta", "citation": cited}),
+        event("content_block_delta", index=0, delta={"type": "text_delta", "text": "So."}),
+        event("content_block_stop", index=0),
+        *ended(),
+    ]
+    assert kept(payloads) == [{"type": "text", "text": "So.", "citations": [cited]}]
+
+
+def test_half_a_call_does_not_go_back() -> None:
+    use = {"type": "tool_use", "id": "toolu_1", "name": "weather", "input": {}}
+    half = [
+        event("content_block_start", index=1, content_block=use),
+        event("content_block_delta", index=1, delta={"type": "input_json_delta", "partial_json": '{"ci'}),
+        event("content_block_stop", index=1),
+    ]
+    assert kept([*text(0, "So."), *half, *ended("max_tokens")]) == [{"type": "text", "text": "So."}]
+
+
+def test_what_is_kept_has_the_names_that_went_out() -> None:
+    """They are told apart from those of the caller, who hears his own."""
+    asked = asking(tools=(FunctionTool(name="w.x", parameters={"type": "object"}),))
+    sent = msgspec.json.decode(encode(asked, PROFILES["anthropic"]))["tools"][0]["name"]
+    one = decoder(asked, PROFILES["anthropic"], "acme", keep=True)
+    assert CallBegun(0, "toolu_1", "w.x") in one.feed(named([*tool(0, sent, "{}"), *ended("tool_use")])) + one.close()
+    verbatim = one.verbatim()
+    assert verbatim is not None
+    assert [block["name"] for block in verbatim.blocks] == [sent]
+
+
+def test_nothing_is_kept_unasked() -> None:
+    one = make()
+    one.feed(named(chunks(TEXT)))
+    one.close()
+    assert one.verbatim() is None
+
+
+def test_a_reason_that_nobody_knows() -> None:
+    assert play(make, named([*text(0, "So."), *ended("something_new")]))[-2] == Finish("stop", unknown=True)
 
 
 def test_what_is_over_is_not_resumed() -> None:
@@ -628,3 +705,4 @@ def test_no_other_vendor_pauses_where_it_stops(dialect: Dialect, answer: dict[st
     one = dialect.decoder(asking(), GENERIC, "acme")
     assert Finish("length") in one.feed(stream([json.dumps(answer)], done=False)) + one.close()
     assert one.resume() is None
+    assert one.verbatim() is None

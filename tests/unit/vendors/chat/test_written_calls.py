@@ -290,3 +290,4 @@ def test_an_answer_that_breaks_off_is_said_as_far_as_it_came() -> None:
     with pytest.raises(Garbled):
         decoder.close()
     assert decoder.resume() is None
+    assert decoder.verbatim() is None
