@@ -19,6 +19,8 @@ ASIDE = "belljar-host"
 """The group of version 2 into which a host steps, so that groups beside it can have limits."""
 _LETTING_GO = 5.0
 """Seconds for the kernel to take the last dead process out of its group."""
+_PF_EXITING = 0x4
+"""A flag of a process, in the ninth field of /proc/PID/stat."""
 
 
 def main() -> None:
@@ -69,10 +71,26 @@ def _watch(host: int, jail: int, cgroups: list[str]) -> None:
         signal.pidfd_send_signal(jail, signal.SIGKILL)
     # The kernel lets process 1 end only after all others of its pid namespace: nothing runs in the groups after this.
     os.waitid(os.P_PIDFD, jail, os.WEXITED)
-    if host in ended:
+    if host in ended or _is_exiting(host):
         for path in cgroups:
             remove_cgroup(path)
             step_back(os.path.dirname(path))
+
+
+def _is_exiting(pidfd: int) -> bool:
+    """Whether a process is on its way out, or gone.
+
+    The kernel closes the sockets of a process that was killed before it tells of its end, and the jail ends with them:
+    if closing takes a while, the first look sees only that. The flag is set before anything is closed.
+    """
+    try:
+        with open(f"/proc/self/fdinfo/{pidfd}") as file:
+            pid = next(line.split()[1] for line in file if line.startswith("Pid:"))
+        with open(f"/proc/{pid}/stat") as file:
+            flags = file.read().rpartition(")")[2].split()[6]
+    except (OSError, StopIteration):
+        return True
+    return bool(int(flags) & _PF_EXITING)
 
 
 def remove_cgroup(path: str, deadline: float | None = None) -> None:
