@@ -24,7 +24,7 @@ ROOMS = {
     "google": ("files.gemini_files", "providers.gemini_client"),
     "httptools": ("gateway.upstream.loopback", "http_server.uvicorn_protocol", "testing.server"),
     "msgspec": (
-        "adapters.openai.adapter",
+        "adapters",
         "cli.keys",
         "vendors",
         "gateway",

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from argparse import _SubParsersAction
 
     from belljar.config import ApiSettings
+    from belljar.vendors.vendor import Vendor
 
 _SHOWN = 4
 _PATIENCE = 5.0
@@ -77,7 +78,7 @@ def _look(provider: str, settings: ApiSettings) -> ProviderStatus:
     if vendor.needs_key and vendor_settings.key_for(provider, settings) is None:
         return ProviderStatus(provider, False, (), f"no key; set {' or '.join(vendor.keys)}")
     if vendor.models:
-        return _by_login(provider, vendor.models, settings)
+        return _by_login(vendor, settings)
     if vendor.needs_key:
         rows = sorted(get_models_by_provider(provider), key=lambda row: row.ends is not None)  # those that stay first
         known = [row.id for row in rows if row.id != vendor.model]
@@ -94,17 +95,17 @@ def _is_installed(module: str) -> bool:
         return False
 
 
-def _by_login(provider: str, models: str, settings: ApiSettings) -> ProviderStatus:
+def _by_login(vendor: Vendor, settings: ApiSettings) -> ProviderStatus:
     """Without a key of its own: the SDK alone knows whether it finds a project and its credentials."""
     from belljar.errors import BelljarError
     from belljar.models import get_models_by_provider
     from belljar.providers import create_client
 
     try:
-        create_client(provider, settings=settings)
+        create_client(vendor.name, settings=settings)
     except BelljarError:
-        return ProviderStatus(provider, False, (), "no project; set GOOGLE_CLOUD_PROJECT, and log in with gcloud")
-    return ProviderStatus(provider, True, tuple(model.id for model in get_models_by_provider(models)))
+        return ProviderStatus(vendor.name, False, (), vendor.login_hint)
+    return ProviderStatus(vendor.name, True, tuple(model.id for model in get_models_by_provider(vendor.models)))
 
 
 def _local(provider: str, address: str, key: str | None) -> ProviderStatus:

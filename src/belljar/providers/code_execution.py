@@ -169,7 +169,7 @@ def _put(path: Path, content: bytes, *, overwrite: bool) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodeExecution:
-    """One piece of code that ran. OpenAI and xAI tell no stderr apart, no exit code and no exception; our own gateway
+    """One piece of code that ran. Not every vendor tells stderr apart, an exit code and an exception; our own gateway
     tells all three.
     """
 

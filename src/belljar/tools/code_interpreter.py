@@ -44,7 +44,7 @@ class CodeInterpreterOutput:
     stdout: str | None = None
     stderr: str | None = None
     """OpenAI's wire merges both streams; of a run that failed, this is the end of them, where the traceback is. Our own
-    gateway, and Anthropic, tell both streams and the exit code as they were.
+    gateway, and vendors whose wire has them, tell both streams and the exit code as they were.
     """
     exit_code: int | None = None
     """-1 where it was stopped from outside."""

@@ -44,6 +44,8 @@ class Vendor(Struct, frozen=True, kw_only=True):
     needs_key: bool = True
     adds_version: bool = False
     """Its own clients add the version to the address, so that people write it without."""
+    login_hint: str = ""
+    """What to do where it is reached by a login in place of a key, and there is none."""
     local: bool = False
     """It is a server that people run on their own machine, and `base_url` is where that usually is."""
     own_port: bool = False

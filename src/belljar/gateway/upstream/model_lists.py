@@ -96,7 +96,7 @@ def _listed(model: Mapping[str, Any]) -> Listed:
 
 
 def _told(model: Mapping[str, Any]) -> bool | None:
-    """What some servers say outright: OpenRouter by modalities, Mistral and llama.cpp by capabilities."""
+    """What some servers say outright: by modalities, or by capabilities."""
     architecture, capabilities = model.get("architecture"), model.get("capabilities")
     if isinstance(architecture, Mapping) and isinstance(architecture.get("input_modalities"), list):
         return "image" in architecture["input_modalities"]

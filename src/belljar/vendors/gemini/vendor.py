@@ -38,6 +38,7 @@ VERTEX = Vendor(
     dialect="gemini",
     address="GOOGLE_VERTEX_BASE_URL",
     needs_key=False,
+    login_hint="no project; set GOOGLE_CLOUD_PROJECT, and log in with gcloud",
     host_pattern=r"([a-z0-9-]+-)?aiplatform(\.[a-z]+\.rep)?\.googleapis\.com",
     model=_MODEL,
     models="gemini",
