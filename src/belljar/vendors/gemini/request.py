@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import mimetypes
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -19,6 +18,7 @@ from belljar.vendors.gemini.models import Family, family
 from belljar.vendors.gemini.sampling import SAMPLING
 from belljar.vendors.gemini.schema import accepted
 from belljar.vendors.gemini.signatures import SKIPPED, issuer, opened
+from belljar.vendors.media_types import type_of
 from belljar.vendors.request import Attached, ModelRequest, VendorFile, Verbatim
 from belljar.vendors.sampling import members
 from belljar.vendors.server_profile import ServerProfile
@@ -466,8 +466,7 @@ def _parts(content: str | Iterable[Part]) -> Iterator[Body]:
 
 def _kept_file(file: VendorFile) -> Body:
     """A file that Google has, by its address."""
-    kind = file.type or mimetypes.guess_type(file.name)[0]
-    return {"fileData": {"fileUri": file.id, "mimeType": kind or _UNKNOWN_TYPE}}
+    return {"fileData": {"fileUri": file.id, "mimeType": file.type or type_of(file.name)}}
 
 
 def _media(url: str) -> Body:
@@ -475,5 +474,4 @@ def _media(url: str) -> Body:
     found = _DATA_URL.match(url)
     if found is not None:
         return {"inlineData": {"mimeType": found[1] or _UNKNOWN_TYPE, "data": url[found.end() :]}}
-    kind, _ = mimetypes.guess_type(urlsplit(url).path)
-    return {"fileData": {"fileUri": url, "mimeType": kind or _UNKNOWN_TYPE}}
+    return {"fileData": {"fileUri": url, "mimeType": type_of(urlsplit(url).path)}}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mimetypes
 import re
 from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
@@ -11,6 +10,7 @@ from msgspec import UNSET, structs
 
 from belljar.vendors import code_call, function_names
 from belljar.vendors.call_ids import RESPONSES, CallIds
+from belljar.vendors.media_types import type_of
 from belljar.vendors.model import find_row, nearest_effort_of
 from belljar.vendors.openai.models import BY_ID
 from belljar.vendors.request import Attached, ModelRequest, VendorTool, Verbatim
@@ -208,8 +208,7 @@ def parts_of(said: Message) -> tuple[Part, ...]:
 
 def _attached(id: str, name: str) -> InputPart:
     """A picture is no file to OpenAI: it is looked at, not read."""
-    kind, _ = mimetypes.guess_type(name)
-    return InputImage(file_id=id) if (kind or "").startswith("image/") else InputFile(file_id=id)
+    return InputImage(file_id=id) if type_of(name).startswith("image/") else InputFile(file_id=id)
 
 
 def _written(item: InputItem, request: ModelRequest, native: Native, calls: CallIds) -> Iterator[object]:

@@ -687,6 +687,12 @@ def test_an_answer_that_was_paused_is_one_message() -> None:
     assert messages["messages"][1:] == [{"role": "assistant", "content": [RUN, said]}]
 
 
+def test_who_reads_only_items_of_openais_wire_is_given_those() -> None:
+    only = (user("a"), user("b"))
+    given = (only[0], Verbatim("anthropic", (RUN,)), Attached((), for_code=True), only[1])
+    assert ModelRequest(model="claude-sonnet-5", items=given).plain_items == only
+
+
 def test_an_answer_of_another_vendors_is_passed_over() -> None:
     assert encoded(user("a"), Verbatim("gemini", ({"text": "x"},)), user("b")) == encoded(user("a"), user("b"))
 
