@@ -87,8 +87,8 @@ def wait_until_healthy(served: Served) -> None:
 
 
 def wait_until_refused(served: Served) -> None:
-    """It takes no more connections: the first signal has arrived."""
-    with contextlib.suppress(ConnectionRefusedError):
+    """It takes no more connections: the first signal has arrived. One that waited to be taken is reset."""
+    with contextlib.suppress(ConnectionRefusedError, ConnectionResetError):
         while True:
             ask(served, "GET", "/health")
 
