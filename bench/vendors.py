@@ -23,9 +23,9 @@ from belljar.testing import Call
 from belljar.testing.gemini_wire import GeminiWire
 from belljar.testing.wires import ChatWire, MessagesWire, ResponsesWire, Wire
 from belljar.vendors.deltas import CallPiece, Decoder, Text
-from belljar.vendors.registry import DIALECTS, dialect_of
+from belljar.vendors.registry import WIRES
 from belljar.vendors.request import ModelRequest
-from belljar.vendors.server_profile import GENERIC
+from belljar.vendors.vendor import GENERIC
 from bench import reporting, table
 from bench.reporting import say
 
@@ -33,7 +33,7 @@ SCRIPT = Path(__file__).name
 BARS = Path(__file__).with_name("vendors_bars.toml")
 EVENTS = 10_000
 READ = 16 * 1024
-WIRES: dict[str, type[Wire]] = {
+SIMULATED: dict[str, type[Wire]] = {
     "chat": ChatWire,
     "openai": ResponsesWire,
     "anthropic": MessagesWire,
@@ -89,9 +89,9 @@ def seconds(runs: Sequence[Callable[[], object]], samples: int) -> list[float]:
 
 
 def measure(name: str, kind: str, body: bytes, samples: int) -> table.Row:
-    dialect = dialect_of(name)
+    dialect = GENERIC.dialect(name, WIRES[name])
     request = ModelRequest(model="sim", items=())
-    make = partial(dialect.decoder, request, GENERIC, name)
+    make = partial(dialect.decoder, request)
     reads = [body[at : at + READ] for at in range(0, len(body), READ)]
     lines = payloads(body)
     pieces = decode(make, reads)
@@ -111,16 +111,16 @@ def measure(name: str, kind: str, body: bytes, samples: int) -> table.Row:
 
 
 def main() -> int:
-    chosen = reporting.parse(reporting.parser(SCRIPT, (__doc__ or "").partition("\n")[0], DIALECTS))
+    chosen = reporting.parse(reporting.parser(SCRIPT, (__doc__ or "").partition("\n")[0], WIRES))
     load, busy = reporting.look(chosen)
     bars = table.read_bars(BARS.read_text())
     samples = 3 if chosen.quick else 21
     rows: list[table.Row] = []
-    for name in DIALECTS:
+    for name in WIRES:
         if not chosen.only or name in chosen.only:
             say(f"measuring {name}")
-            rows.append(measure(name, "words", words(WIRES[name](1)), samples))
-            rows.append(measure(name, "arguments", arguments(WIRES[name](1)), samples))
+            rows.append(measure(name, "words", words(SIMULATED[name](1)), samples))
+            rows.append(measure(name, "arguments", arguments(SIMULATED[name](1)), samples))
     return reporting.report(chosen, SCRIPT, reporting.machine(load), rows, bars, busy=busy)
 
 

@@ -33,8 +33,6 @@ _UNLISTED = {
 class Efforts(Row):
     """All efforts for one model."""
 
-    kind_of_row = "effort"
-
     @property
     def faces(self) -> list[Face]:
         return [face for face in FACES[self.vendor] if face != "files"]
@@ -102,7 +100,7 @@ def _anthropic(model: str, effort: str) -> str:
 def _gemini(model: str, effort: str) -> str:
     kind = gemini_models.family(model)
     if kind.budget is not None:
-        return str(kind.thinking(effort)["thinkingBudget"])  # type: ignore[arg-type]
+        return str(kind.write_thinking(effort)["thinkingBudget"])  # type: ignore[arg-type]
     if not kind.levels:
         return NOTHING
     return rounded([level.lower() for level in kind.levels], effort)

@@ -14,6 +14,7 @@ from typing import Any, Literal, Self, TypeAlias, cast
 
 import anthropic
 import httpx2
+import msgspec
 import openai
 from google import genai
 from google.genai.types import HttpOptions
@@ -23,7 +24,7 @@ from tests.parity.server import MODELS, VENDORS, Sent, Vendors
 from belljar import errors
 from belljar.adapters.claude_agent_sdk import ClaudeAgentSDKAdapter, ClaudeAgentSDKModelConfig
 from belljar.adapters.openai import OpenAIAdapter, OpenAIModelConfig
-from belljar.adapters.openai.requests import held_to_form
+from belljar.adapters.openai.conversation import build_text_format
 from belljar.config import ApiSettings
 from belljar.files.registry import FACTORIES
 from belljar.openai import OpenAI as Inside
@@ -270,9 +271,10 @@ class Faces:
 
 def _format(form: type) -> dict[str, Any]:
     """As an adapter asks OpenAI for it, strict where the schema can be."""
-    asked = held_to_form(text_format(prompt(output=form).render(), "a-prompt"))
+    asked = text_format(prompt(output=form).render(), "a-prompt")
     assert asked is not None
-    return asked
+    built: dict[str, Any] = msgspec.to_builtins(build_text_format(asked))
+    return built
 
 
 def _function(tool: Tool[Any, Any], vendor: str) -> dict[str, Any]:

@@ -45,7 +45,6 @@ LOOK = Tool[Where, Weather](name="look", description="Tells the weather.", handl
 class Option(Row):
     """The gateway's dialect is what the others are held to."""
 
-    kind_of_row = "option"
     asking: Asking = field(default_factory=Asking)
     before: Asking | None = field(default_factory=Asking)
     """What it is compared with; None: the whole request counts."""
@@ -197,7 +196,6 @@ CONTENT = {"plot.png": _PNG, "paper.pdf": _PDF, "notes.txt": b"Good.\n", "table.
 class Attachment(Row):
     """A file beside the words, for the model to read or for its code."""
 
-    kind_of_row = "attachment"
     filename: str
     code: bool = False
     wanted: str

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
 from tests.library.providers.replay import Reply
 from tests.parity.faces import FACES, Face
-from tests.parity.today import TODAY
 
 from belljar import errors
 
@@ -18,14 +15,8 @@ TELLING: tuple[Face, ...] = ("client", "adapter", "files")
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    kind_of_row: ClassVar[str]
     id: str
     vendor: str
-
-    @property
-    def today(self) -> Mapping[str, str]:
-        """What a face does instead, by its name."""
-        return TODAY[self.kind_of_row].get(self.vendor, {}).get(self.id, {})
 
     def __str__(self) -> str:
         return f"{self.vendor}-{self.id}"
@@ -35,7 +26,6 @@ class Row:
 class Fault(Row):
     """What the vendor answers, and what it means."""
 
-    kind_of_row = "error"
     reply: Reply
     kind: str
     """The class in our tree of errors."""

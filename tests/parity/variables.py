@@ -14,7 +14,7 @@ from belljar.adapters.claude_agent_sdk import ClaudeAgentSDKClientConfig
 from belljar.adapters.openai import OpenAIClientConfig
 from belljar.config import Settings, Upstream
 from belljar.files.registry import FACTORIES
-from belljar.gateway.upstream.discovery import by_key, on_local_ports
+from belljar.gateway.upstream.discovery import find_by_key, find_local
 from belljar.providers import create_client
 
 KEY = "sk-variable-0123456789"
@@ -26,7 +26,6 @@ _LOCAL = ("lm_studio", "ollama", "vllm")
 class Variable(Row):
     """What the environment says, and whom it is to lead to."""
 
-    kind_of_row = "variable"
     environment: Mapping[str, str]
     address: str = ""
     """Without the version of the API; empty where the vendor's own is meant."""
@@ -100,7 +99,7 @@ def told(row: Variable, patch: pytest.MonkeyPatch) -> dict[str, str]:
 
 def _serve(row: Variable) -> str:
     variables = Settings.load().provider_variables
-    found = on_local_ports(variables) if row.vendor in _LOCAL else by_key(variables)
+    found = find_local(variables) if row.vendor in _LOCAL else find_by_key(variables)
     said = {row.address, row.address.replace("127.0.0.1", "localhost")}
     one = next((one for one in found if row.vendor not in _LOCAL or _bare(one.base_url) in said), None)
     return "nothing" if one is None else f"{one.name} {_address(one, row.vendor)} {one.api_key}"

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from belljar.adapters.evaluation import Evaluation
 from belljar.adapters.steps import Ask, Heard, OnText, run, run_async
-from belljar.adapters.turns import Conversation
+from belljar.adapters.turns import ProviderConversation
 from belljar.adapters.validation import check_evaluation, check_kind, check_text, check_whole
 from belljar.models import ending
 from belljar.prompt.prompt import Prompt, PromptResponse, RenderedPrompt
@@ -90,7 +90,7 @@ class ProviderAdapter(ABC):
         rendered: RenderedPrompt[Any],
         session: SessionProtocol,
         deadline: Deadline | None,
-    ) -> Conversation:
+    ) -> ProviderConversation:
         """Begin; nothing is sent yet, and what cannot work is refused."""
 
     def _choice(self, prompt: Prompt[Any]) -> Chosen:

@@ -13,7 +13,7 @@ from uuid import uuid4
 from belljar.adapters.failures import phase
 from belljar.adapters.retry import asked, patiently, worth_another
 from belljar.adapters.steps import Do, Heard, OnText, Steps
-from belljar.adapters.turns import Answer, Call, Conversation, Hosted, HostedCall
+from belljar.adapters.turns import CalledTool, Hosted, HostedCall, ProviderConversation, TurnAnswer
 from belljar.adapters.workspace_section import MountedSection
 from belljar.errors import (
     CompactionError,
@@ -43,7 +43,9 @@ from belljar.runtime import (
 from belljar.tools import ProviderTool, ResourceRegistry, Tool, ToolContext, ToolResult, call_tool, receive_output
 from belljar.tools.context import Evaluator
 
-Converse: TypeAlias = Callable[[Prompt[Any], RenderedPrompt[Any], SessionProtocol, Deadline | None], Conversation]
+Converse: TypeAlias = Callable[
+    [Prompt[Any], RenderedPrompt[Any], SessionProtocol, Deadline | None], ProviderConversation
+]
 _ONCE = ThrottlePolicy(max_attempts=1)
 _log = logging.getLogger(__name__)
 
@@ -144,14 +146,14 @@ class Evaluation(Generic[OutputT]):
         if self.tracker is not None:
             self.tracker.check()
 
-    def _prepared(self, conversation: Conversation) -> Steps[None]:
+    def _prepared(self, conversation: ProviderConversation) -> Steps[None]:
         """With a deadline, the throttle policy counts: how often the SDK would try, and wait, knows none."""
         policy = _ONCE if self._earliest is None else self.throttle
         yield from patiently(lambda: Do(conversation.prepare), self.name, policy, self._earliest)
 
     # -- a turn --------------------------------------------------------------------------------------------------------
 
-    def _turn(self, conversation: Conversation, context: ToolContext) -> Steps[tuple[Heard, Answer]]:
+    def _turn(self, conversation: ProviderConversation, context: ToolContext) -> Steps[tuple[Heard, TurnAnswer]]:
         with phase("request", self.name):
             self._check_limits()
             heard = yield from asked(conversation, self.name, self.throttle, self._earliest, self.on_text)
@@ -167,15 +169,15 @@ class Evaluation(Generic[OutputT]):
                 raise OutputFiltered(f"{self.provider} held the answer back: its content filter found fault with it")
         return heard, answer
 
-    def _read(self, conversation: Conversation, heard: Heard) -> Answer:
+    def _read(self, conversation: ProviderConversation, heard: Heard) -> TurnAnswer:
         try:
             return conversation.hear(heard)
         except (LookupError, TypeError, AttributeError) as error:
             raise Garbled(f"{self.provider} answered what is not of its own wire: {error!r}") from error
 
     def _called(
-        self, answer: Answer, rendered: RenderedPrompt[OutputT], context: ToolContext
-    ) -> Steps[list[tuple[Call, ToolResult[Any]]]]:
+        self, answer: TurnAnswer, rendered: RenderedPrompt[OutputT], context: ToolContext
+    ) -> Steps[list[tuple[CalledTool, ToolResult[Any]]]]:
         """One after another, in the order of the calls."""
         tools = {tool.name: tool for tool in rendered.tools if not isinstance(tool, ProviderTool)}
         results = []
@@ -190,7 +192,7 @@ class Evaluation(Generic[OutputT]):
                 results.append((call, result))
         return results
 
-    def _check_turns(self, turn: int, answer: Answer) -> None:
+    def _check_turns(self, turn: int, answer: TurnAnswer) -> None:
         """Before the tools: there would be no turn to tell their results in."""
         if turn < self.max_turns:
             return
@@ -201,10 +203,10 @@ class Evaluation(Generic[OutputT]):
                 "the adapter with a higher max_turns, or tell the model when it is done"
             )
 
-    def _call(self, tool: Tool[Any, Any], call: Call, context: ToolContext, usage: TokenUsage) -> ToolResult[Any]:
+    def _call(self, tool: Tool[Any, Any], call: CalledTool, context: ToolContext, usage: TokenUsage) -> ToolResult[Any]:
         return call_tool(tool, call.arguments, context=context, adapter=self.provider, call_id=call.id, usage=usage)
 
-    def _call_nothing(self, call: Call, known: Sequence[str], usage: TokenUsage) -> ToolResult[Any]:
+    def _call_nothing(self, call: CalledTool, known: Sequence[str], usage: TokenUsage) -> ToolResult[Any]:
         """The model thought of a tool that is not there: it is told, and may go on with those that are."""
         there = f"The tools are: {', '.join(known)}." if known else "There are no functions here: answer without."
         result: ToolResult[Any] = ToolResult.error(f"There is no tool {call.name!r}. {there}")
@@ -232,7 +234,7 @@ class Evaluation(Generic[OutputT]):
             self.tracker.record_cumulative(self.id, usage)
         self._dispatch(usage)
 
-    def _log(self, conversation: Conversation, heard: Heard, answer: Answer) -> None:
+    def _log(self, conversation: ProviderConversation, heard: Heard, answer: TurnAnswer) -> None:
         about = {
             "adapter": self.provider,
             "prompt": self.name,
@@ -259,7 +261,7 @@ class Evaluation(Generic[OutputT]):
 
     # -- after ---------------------------------------------------------------------------------------------------------
 
-    def _response(self, answer: Answer, rendered: RenderedPrompt[OutputT]) -> PromptResponse[OutputT]:
+    def _response(self, answer: TurnAnswer, rendered: RenderedPrompt[OutputT]) -> PromptResponse[OutputT]:
         finish: Literal["stop", "length"] = "length" if answer.finish == "length" else "stop"
         annotations = tuple(answer.annotations)
         if rendered.output_type is None:

@@ -5,23 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
-from random import uniform
+from random import random
 from typing import Any
 
 from belljar.adapters.failures import failed
 from belljar.adapters.steps import Ask, Do, Heard, OnText, Pause, Step, Steps
-from belljar.adapters.turns import Conversation
+from belljar.adapters.turns import ProviderConversation
 from belljar.errors import BelljarError, CompactionError, DeadlineExceededError, ProviderError
 from belljar.runtime import Deadline, ThrottlePolicy
+from belljar.vendors.retry import choose_pause, is_passing
 
 
 def asked(
-    conversation: Conversation,
+    conversation: ProviderConversation,
     prompt_name: str,
     policy: ThrottlePolicy,
     deadline: Deadline | None = None,
     on_text: OnText | None = None,
-    jitter: Callable[[float, float], float] = uniform,
+    chance: Callable[[], float] = random,
 ) -> Steps[Heard]:
     """A turn. What was said before it broke cannot be taken back, so nothing is tried again after it."""
     said: list[str] = []
@@ -46,11 +47,11 @@ def asked(
         return mended
 
     heard: Heard = yield from patiently(
-        lambda: Ask(conversation.request(), deadline, on_text and hear, conversation.decoder()),
+        lambda: Ask(conversation.request(), conversation.decoder(), deadline, on_text and hear),
         prompt_name,
         policy,
         deadline,
-        jitter=jitter,
+        chance=chance,
         mend=mend,
         final=lambda: bool(said),
     )
@@ -63,12 +64,12 @@ def patiently(
     policy: ThrottlePolicy,
     deadline: Deadline | None,
     *,
-    jitter: Callable[[float, float], float] = uniform,
+    chance: Callable[[], float] = random,
     mend: Callable[[ProviderError], Steps[bool]] | None = None,
     final: Callable[[], bool] = lambda: False,
 ) -> Steps[Any]:
     """What the step gives, which is made anew for each try. `final`: no other try, whatever the error."""
-    attempts, waited = 0, timedelta(0)
+    attempts, waited = 0, 0.0
     while True:
         if deadline is not None:
             deadline.check()
@@ -82,14 +83,13 @@ def patiently(
                 raise
             if mend is not None and (yield from mend(error)):
                 continue
-            again = not final() and worth_another(error)
-            wait = policy.delay(attempts, waited, _after(error), jitter) if again else None
-            if wait is None:
+            pause = choose_pause(_find_provider_error(error), attempts, waited, policy.limits, chance=chance())
+            if pause is None or final():
                 raise failed(error, prompt_name, "request", attempts=attempts) from error
             if deadline is not None:
-                _check(deadline, wait, error)
-        yield Pause(wait.total_seconds())
-        waited += wait
+                _check(deadline, timedelta(seconds=pause), error)
+        yield Pause(pause)
+        waited += pause
 
 
 def _check(deadline: Deadline, wait: timedelta, error: BelljarError) -> None:
@@ -102,20 +102,11 @@ def _check(deadline: Deadline, wait: timedelta, error: BelljarError) -> None:
 
 
 def worth_another(error: ProviderError) -> bool:
-    """Whether the same request may succeed later. An error inside the provider's server is taken to pass."""
-    error = _meant(error)
-    if error.retryable is not None:
-        return error.retryable
-    status = getattr(getattr(error, "original_error", None), "status_code", None)
-    return status is not None and status >= 500
+    """Whether the same request may succeed later."""
+    return is_passing(_find_provider_error(error))
 
 
-def _after(error: ProviderError) -> timedelta | None:
-    after: float | None = getattr(_meant(error), "after", None)
-    return None if after is None else timedelta(seconds=after)
-
-
-def _meant(error: ProviderError) -> ProviderError:
+def _find_provider_error(error: ProviderError) -> ProviderError:
     """What the provider said to it."""
     cause = error.__cause__
     return cause if isinstance(error, CompactionError) and isinstance(cause, ProviderError) else error

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from collections.abc import AsyncIterable, Callable, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from belljar.adapters.steps import Ask, Heard
 from belljar.adapters.validation import fault
 from belljar.errors import InvalidRequest
-from belljar.providers.failures import ClientError, Handle, translate_errors
+from belljar.providers.failures import Handle, translate_errors
 from belljar.runtime import Deadline
-from belljar.vendors.deltas import Begun, Decoder, Delta, Refused, Text
+from belljar.vendors.deltas import Begun, Delta, Refused, Text
 
 if TYPE_CHECKING:
     from openai import OpenAI
@@ -80,26 +81,40 @@ def check_clients(where: str, client: object, async_client: object, blocking: st
 class Hearing:
     """An answer on its way in: read as it comes, its text handed on, for as long as the deadline is ahead."""
 
-    def __init__(self, ask: Ask, handle: Handle) -> None:
+    def __init__(self, ask: Ask, handle: Handle, member: str) -> None:
+        """`member` is where the vendor has what it answers."""
         self._ask = ask
-        self._decoder = cast(Decoder, ask.decoder)
         self._handle = handle
+        self._member = member
         self._deltas: list[Delta] = []
 
-    def feed(self, data: bytes) -> None:
+    def hear(self, answer: AbstractContextManager[tuple[Iterable[bytes], str | None]]) -> Heard:
+        """The whole of it: pieces as they come, and the vendor's id of the request."""
+        with answer as (pieces, request_id):
+            for data in pieces:
+                self._feed(data)
+        return self._end(request_id)
+
+    async def hear_async(self, answer: AbstractAsyncContextManager[tuple[AsyncIterable[bytes], str | None]]) -> Heard:
+        async with answer as (pieces, request_id):
+            async for data in pieces:
+                self._feed(data)
+        return self._end(request_id)
+
+    def _feed(self, data: bytes) -> None:
         if self._ask.deadline is not None:
             self._ask.deadline.check()
         with translate_errors(self._handle):
-            batch = self._decoder.feed(data)
+            batch = self._ask.decoder.feed(data)
         self._hear(batch)
 
-    def end(self, request_id: str | None) -> Heard:
+    def _end(self, request_id: str | None) -> Heard:
         with translate_errors(self._handle):
-            batch = self._decoder.close()
+            batch = self._ask.decoder.close()
         self._hear(batch)
         begun = next((one.id for one in self._deltas if isinstance(one, Begun)), None)
-        verbatim = self._decoder.verbatim()
-        payload = {"id": begun, "content": [] if verbatim is None else list(verbatim.blocks)}
+        verbatim = self._ask.decoder.verbatim()
+        payload = {"id": begun, self._member: [] if verbatim is None else list(verbatim.blocks)}
         return Heard(payload, request_id, self._deltas, verbatim)
 
     def _hear(self, batch: Sequence[Delta]) -> None:
@@ -107,18 +122,3 @@ class Hearing:
         for delta in batch:
             if self._ask.on_text is not None and isinstance(delta, Text | Refused):
                 self._ask.on_text(delta.text)
-
-
-async def friendly_stream(items: AsyncIterable[T], handle: Handle) -> AsyncIterator[T]:
-    """The items of an SDK's stream. Only taking the next is guarded: what the caller does with it is his own."""
-    iterator = aiter(items)
-    while True:
-        try:
-            item = await anext(iterator)
-        except StopAsyncIteration:
-            return
-        except ClientError:
-            raise
-        except Exception as error:
-            raise handle(error) from error
-        yield item

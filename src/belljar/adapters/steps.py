@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from time import sleep
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Generic, Self, TypeAlias, TypeVar
 
 from belljar.runtime import Deadline
 from belljar.tools.async_handlers import await_in
@@ -23,11 +24,11 @@ class Ask:
     """One turn: send this to the provider. Sent back: what came, as a `Heard`."""
 
     body: bytes
+    decoder: Decoder
+    """Reads the answer to this one try: fed with half an answer, it cannot be used for another."""
     deadline: Deadline | None = None
     on_text: OnText | None = None
-    """Is given the text as it comes; None: the answer may come in one piece."""
-    decoder: Decoder | None = None
-    """Reads the answer to this one try: fed with half an answer, it cannot be used for another."""
+    """Is given the text as it comes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,34 +61,52 @@ Steps: TypeAlias = Generator[Step, Any, T]
 """What a step raises is raised where it was yielded."""
 
 
+class _Course(Generic[T]):
+    """Steps on their way: what came of one goes into the next."""
+
+    def __init__(self, steps: Steps[T]) -> None:
+        self._steps = steps
+        self._failure: Exception | None = None
+        self.came: object = None
+        self.result: T
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._steps.close()
+
+    def next_step(self) -> Step | None:
+        """None at the end, when there is a result."""
+        came, failure, self.came, self._failure = self.came, self._failure, None, None
+        try:
+            return self._steps.send(came) if failure is None else self._steps.throw(failure)
+        except StopIteration as end:
+            self.result = end.value
+            return None
+
+    @contextmanager
+    def doing(self) -> Iterator[None]:
+        """What is raised within is raised in the steps, on the next round."""
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001
+            self._failure = error
+
+
 def run(steps: Steps[T], ask: Callable[[Ask], Heard]) -> T:
     """In the calling thread. Handlers that are coroutines are awaited one by one, each in a loop of its own."""
-    with await_in(None):
-        return _run(steps, ask)
-
-
-def _run(steps: Steps[T], ask: Callable[[Ask], Heard]) -> T:
-    came: object = None
-    failure: Exception | None = None
-    try:
-        while True:
-            step = steps.send(came) if failure is None else steps.throw(failure)
-            came = failure = None
-            try:
+    with await_in(None), _Course(steps) as course:
+        while (step := course.next_step()) is not None:
+            with course.doing():
                 match step:
                     case Ask():
-                        came = ask(step)
+                        course.came = ask(step)
                     case Pause():
                         sleep(step.seconds)
                     case Do():
-                        came = step.act()
-            except Exception as error:  # noqa: BLE001 - it is raised in the steps, on the next round
-                failure = error
-    except StopIteration as end:
-        result: T = end.value
-        return result
-    finally:
-        steps.close()
+                        course.came = step.act()
+        return course.result
 
 
 async def run_async(steps: Steps[T], ask: Callable[[Ask], Awaitable[Heard]]) -> T:
@@ -95,29 +114,14 @@ async def run_async(steps: Steps[T], ask: Callable[[Ask], Awaitable[Heard]]) -> 
 
     Handlers that are coroutines are awaited in the loop, while the thread waits for them.
     """
-    with await_in(asyncio.get_running_loop()):
-        return await _run_async(steps, ask)
-
-
-async def _run_async(steps: Steps[T], ask: Callable[[Ask], Awaitable[Heard]]) -> T:
-    came: object = None
-    failure: Exception | None = None
-    try:
-        while True:
-            step = steps.send(came) if failure is None else steps.throw(failure)
-            came = failure = None
-            try:
+    with await_in(asyncio.get_running_loop()), _Course(steps) as course:
+        while (step := course.next_step()) is not None:
+            with course.doing():
                 match step:
                     case Ask():
-                        came = await ask(step)
+                        course.came = await ask(step)
                     case Pause():
                         await asyncio.sleep(step.seconds)
                     case Do():
-                        came = await asyncio.to_thread(step.act)
-            except Exception as error:  # noqa: BLE001
-                failure = error
-    except StopIteration as end:
-        result: T = end.value
-        return result
-    finally:
-        steps.close()
+                        course.came = await asyncio.to_thread(step.act)
+        return course.result

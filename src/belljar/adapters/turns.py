@@ -6,17 +6,27 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias
 
+import msgspec
+
 from belljar.adapters.steps import Heard
 from belljar.errors import ProviderError
+from belljar.providers.tool_converters import Tool as ToolDefinition
+from belljar.providers.tool_converters import tool_call
 from belljar.runtime import TokenUsage
 from belljar.tools import ProviderTool, ToolResult
+from belljar.tools.tool_choice import Chosen
 from belljar.vendors.deltas import Decoder
+from belljar.vendors.fold import FunctionCalled
+from belljar.wire.items import FunctionCallOutput
+from belljar.wire.responses import Usage
+from belljar.wire.tools import Choice
+from belljar.wire.tools import ToolChoice as WireChoice
 
 Hosted: TypeAlias = ProviderTool[Any, Any, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class CalledTool:
     """A function that the model wants called."""
 
     id: str
@@ -34,7 +44,7 @@ class HostedCall:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class TurnAnswer:
     """What one turn gave."""
 
     text: str = ""
@@ -42,7 +52,7 @@ class Answer:
     last: str = ""
     """The last message alone, which is where a typed answer is."""
     refusal: str | None = None
-    calls: Sequence[Call] = ()
+    calls: Sequence[CalledTool] = ()
     hosted: Sequence[HostedCall] = ()
     annotations: Sequence[Mapping[str, Any]] = ()
     usage: TokenUsage = field(default_factory=TokenUsage)
@@ -51,7 +61,7 @@ class Answer:
     id: str | None = None
 
 
-class Conversation(Protocol):
+class ProviderConversation(Protocol):
     """One evaluation with one provider. What may block is said so; everything else is quick."""
 
     @property
@@ -63,19 +73,19 @@ class Conversation(Protocol):
 
     def request(self) -> bytes: ...
 
-    def decoder(self) -> Decoder | None:
-        """For one answer to that request; None where `hear` reads it itself."""
+    def decoder(self) -> Decoder:
+        """For one answer to that request."""
 
-    def hear(self, heard: Heard) -> Answer:
+    def hear(self, heard: Heard) -> TurnAnswer:
         """Take the answer into the history."""
 
-    def tell(self, results: Sequence[tuple[Call, ToolResult[Any]]]) -> None:
+    def tell(self, results: Sequence[tuple[CalledTool, ToolResult[Any]]]) -> None:
         """Take what the tools gave into the history."""
 
     def unsettled(self) -> Callable[[], object] | None:
         """What an earlier evaluation postponed, to be done first; it blocks. None: nothing."""
 
-    def settling(self, answer: Answer) -> Callable[[], object] | None:
+    def settling(self, answer: TurnAnswer) -> Callable[[], object] | None:
         """What is to be done after a turn, with its results told; it blocks. None: nothing."""
 
     def postpone(self) -> None:
@@ -89,3 +99,33 @@ class Conversation(Protocol):
 
     def about(self) -> Mapping[str, object]:
         """What is worth logging of a turn: the model, its limit, and the container with its memory."""
+
+
+def wire_choice(choice: Chosen) -> WireChoice:
+    """The choice of a tool as the dialects take it."""
+    match choice:
+        case "none" | "required":
+            return choice
+        case dict():
+            return msgspec.convert(choice, Choice)
+        case _:
+            return "auto"
+
+
+def read_call(called: FunctionCalled, tools: Sequence[ToolDefinition] = ()) -> CalledTool:
+    """A call with its arguments, or with what came for them; with `tools`, nulls become defaults."""
+    made = tool_call(called.id, called.name, called.arguments, tools)
+    return CalledTool(made["id"], made["name"], made.get("invalid", made["input"]))
+
+
+def write_results(results: Sequence[tuple[CalledTool, ToolResult[Any]]]) -> tuple[list[FunctionCallOutput], set[str]]:
+    """What came of the calls, and the ids of those that failed."""
+    outputs = [FunctionCallOutput(call_id=call.id, output=result.text) for call, result in results]
+    return outputs, {call.id for call, result in results if not result.success}
+
+
+def count_tokens(usage: Usage | None) -> TokenUsage:
+    """What was read from a cache, or written to one, is part of the input."""
+    if usage is None:
+        return TokenUsage()
+    return TokenUsage(usage.input_tokens, usage.output_tokens, usage.input_tokens_details.cached_tokens or None)

@@ -15,7 +15,7 @@ from belljar.errors import InvalidRequest, WorkspaceSecurityError
 from belljar.files.limits import shown
 from belljar.files.project import Project, State
 from belljar.files.results import CodeExecutionOutputFile, FileDownloadResult, as_json
-from belljar.providers.output_names import free_name
+from belljar.output_names import free_name
 from belljar.visible import visible
 
 _DIFFED = 256 << 10

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from belljar.files.results import CodeExecutionOutputFile, FileDownloadResult, spool
 from belljar.filesystem.export import may_leave
 from belljar.filesystem.paths import segments_of
-from belljar.providers.output_names import below, free_name
+from belljar.output_names import below, free_name
 
 
 def zipped(files: Iterable[CodeExecutionOutputFile], name: str = "outputs.zip") -> CodeExecutionOutputFile:

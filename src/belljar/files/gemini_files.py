@@ -98,7 +98,8 @@ class GeminiFiles(FilesApi):
         if error.code == 403 and "may not exist" in (error.message or ""):  # how it says that it knows no such file
             return NotFound(f"{self.vendor}: {error.message}", param="file_id")
         body = json.dumps(error.details).encode()
-        return sdk_errors.of_answer(error.code, {}, body, self.vendor, self._key, fault)
+        headers = getattr(error.response, "headers", {})
+        return sdk_errors.of_answer(error.code, headers, body, self.vendor, self._key, fault)
 
 
 class _Sink(io.RawIOBase):

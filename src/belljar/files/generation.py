@@ -8,9 +8,9 @@ from typing import Protocol, TypeAlias
 
 from belljar.files.base import FilesApiProvider
 from belljar.files.results import CodeExecutionOutputFile, FileDownloadResult, downloaded
+from belljar.output_names import alone, below
 from belljar.providers.base import BaseClient
 from belljar.providers.code_execution import CodeExecution, Outcome, OutputFile
-from belljar.providers.output_names import alone, below
 from belljar.providers.uploads import FileReference
 from belljar.vendors.media_types import type_of
 

@@ -13,8 +13,8 @@ from belljar.files.base import FilesApi
 from belljar.files.results import FileMetadata
 from belljar.files.upload_reader import Reading
 from belljar.files.vendor_access import Reach, reach
+from belljar.output_names import below
 from belljar.providers import vendor_settings
-from belljar.providers.output_names import below
 from belljar.vendors.media_types import type_of
 
 if TYPE_CHECKING:
@@ -47,8 +47,11 @@ class OpenAIFiles(FilesApi):
     ) -> FileMetadata:
         told: dict[str, Any] = {"purpose": purpose or self.purpose}
         if lifetime is not None:
-            told["expires_after"] = {"anchor": "created_at", "seconds": int(lifetime.total_seconds())}
+            told |= self._expiry(int(lifetime.total_seconds()))
         return _metadata(self.client.files.create(file=(name, file, kind), **told))
+
+    def _expiry(self, seconds: int) -> dict[str, Any]:
+        return {"expires_after": {"anchor": "created_at", "seconds": seconds}}
 
     def _fetch(self, file_id: str, container_id: str | None, write: Callable[[bytes], object]) -> None:
         if container_id:
@@ -96,6 +99,10 @@ class XAIFiles(OpenAIFiles):
     provider = "xai"
     vendor = "xAI"
     purpose = "assistants"
+
+    def _expiry(self, seconds: int) -> dict[str, Any]:
+        """A plain number there, which the SDK's own parameter cannot say."""
+        return {"extra_body": {"expires_after": seconds}}
 
 
 class GatewayFiles(OpenAIFiles):

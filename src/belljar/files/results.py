@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any, BinaryIO, Self, cast
 
 from belljar.files.limits import MIB
-from belljar.providers.output_names import is_figure
+from belljar.output_names import is_figure
 
 _IN_MEMORY = MIB
 _PIECE = 256 << 10

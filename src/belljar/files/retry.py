@@ -1,16 +1,16 @@
-"""Trying again what may work the next time, after the pause that the vendor asks for or one that grows."""
+"""Trying again what may work the next time, with pauses in a blocking program."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from random import random
 from typing import TypeVar
 
 from belljar.errors import BelljarError
+from belljar.vendors.retry import RetryLimits, choose_pause
 
 _T = TypeVar("_T")
-_FIRST = 0.5
-_LONGEST = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,13 +20,15 @@ class Retries:
 
     def run(self, attempt: Callable[[], _T]) -> _T:
         """The first answer; the error of the last attempt, or of the first that is sure to come again."""
-        for number in range(1, self.attempts):
+        limits = RetryLimits(tries=self.attempts)
+        tries, waited = 0, 0.0
+        while True:
             try:
                 return attempt()
             except BelljarError as error:
-                wait = getattr(error, "after", None)
-                wait = _FIRST * 2 ** (number - 1) if wait is None else wait
-                if error.retryable is False or wait > _LONGEST:
+                tries += 1
+                pause = choose_pause(error, tries, waited, limits, chance=random())
+                if pause is None:
                     raise
-                self.sleep(wait)
-        return attempt()
+            self.sleep(pause)
+            waited += pause

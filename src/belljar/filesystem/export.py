@@ -13,6 +13,7 @@ from belljar import autorun
 from belljar.errors import WorkspaceConflictError, WorkspaceSecurityError
 from belljar.filesystem.paths import Segments, VfsPath, spelled
 from belljar.filesystem.rooted import Root
+from belljar.output_names import free_name
 from belljar.rooted_paths import PartFile, find, open_plain
 
 _log = logging.getLogger(__name__)
@@ -78,8 +79,6 @@ class Export:
             if not beside:
                 what = "a directory there; move it away" if stat.S_ISDIR(found.st_mode) else self._there
                 raise WorkspaceConflictError(f"{spelled(at)!r} is {what}")
-            from belljar.providers.output_names import free_name  # takes a while, and is seldom needed
-
             tried.add(name)
             name = free_name(at[-1], tried)
 

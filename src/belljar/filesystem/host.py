@@ -12,10 +12,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO
 
-from belljar.errors import WorkspaceBudgetExceededError
 from belljar.filesystem.base import FileEntry, FileStat, Filesystem
-from belljar.filesystem.paths import Segments, segments_of, spelled
+from belljar.filesystem.paths import Segments, path_error, segments_of, spelled
 from belljar.filesystem.rooted import Root
+from belljar.filesystem.write_limits import WriteLimits
 
 
 class HostFilesystem(Filesystem):
@@ -35,8 +35,7 @@ class HostFilesystem(Filesystem):
     ) -> None:
         self._root = Root(Path(root))
         self._roots = tuple(filter(None, (str(self._root.path), os.path.abspath(Path(root).expanduser()), known_as)))
-        self._max_bytes = max_bytes
-        self._read_only = read_only
+        self._limits = WriteLimits(read_only, max_bytes)
 
     @property
     def root(self) -> str:
@@ -44,7 +43,7 @@ class HostFilesystem(Filesystem):
 
     @property
     def read_only(self) -> bool:
-        return self._read_only
+        return self._limits.read_only
 
     def locate(self, path: str) -> Segments:
         return segments_of(path, *self._roots)
@@ -54,23 +53,23 @@ class HostFilesystem(Filesystem):
 
     def write(self, path: str, content: bytes) -> None:
         segments = self.locate(path)
-        self._check_writable(segments)
-        self._check_budget(segments, len(content) - self._size(segments))
+        self._limits.check_writable(segments)
+        self._limits.check_budget(segments, len(content) - self._size(segments), self._root.size)
         self._root.write(segments, content)
 
     def append(self, path: str, content: bytes) -> None:
         segments = self.locate(path)
-        self._check_writable(segments)
-        self._check_budget(segments, len(content))
+        self._limits.check_writable(segments)
+        self._limits.check_budget(segments, len(content), self._root.size)
         self._root.write(segments, content, append=True)
 
     def copy_in(self, files: Iterable[tuple[str, BinaryIO, int]]) -> None:
         with self._root.filling() as fill:
             for path, source, size in files:
                 segments = self.locate(path)
-                self._check_writable(segments)
-                if self._max_bytes is not None:
-                    self._check_budget(segments, size - self._size(segments))
+                self._limits.check_writable(segments)
+                if self._limits.max_bytes is not None:
+                    self._limits.check_budget(segments, size - self._size(segments), self._root.size)
                 fill(segments, source, size)
 
     def stat(self, path: str) -> FileStat:
@@ -97,22 +96,22 @@ class HostFilesystem(Filesystem):
 
     def mkdir(self, path: str, *, parents: bool = True, exist_ok: bool = True) -> None:
         segments = self.locate(path)
-        self._check_writable(segments)
+        self._limits.check_writable(segments)
         try:
             found = self.stat(path)
         except FileNotFoundError:
             found = None
         if found and (found.is_file or not exist_ok):
-            raise _fault(errno.EEXIST, segments)
+            raise path_error(errno.EEXIST, segments)
         if not parents:
             self._root.status(segments[:-1])
         self._root.mkdir(segments)
 
     def delete(self, path: str, *, recursive: bool = False) -> None:
         segments = self.locate(path)
-        self._check_writable(segments)
+        self._limits.check_writable(segments)
         if not segments:
-            raise _fault(errno.EPERM, segments)
+            raise path_error(errno.EPERM, segments)
         is_directory = stat.S_ISDIR(self._root.status(segments).st_mode)
         with self._root.directory(segments[:-1]) as parent:
             if not is_directory:
@@ -123,7 +122,7 @@ class HostFilesystem(Filesystem):
                 try:
                     os.rmdir(segments[-1], dir_fd=parent)
                 except OSError as error:
-                    raise _fault(error.errno or errno.EIO, segments) from None
+                    raise path_error(error.errno or errno.EIO, segments) from None
 
     def _size(self, segments: Segments) -> int:
         try:
@@ -131,20 +130,3 @@ class HostFilesystem(Filesystem):
         except FileNotFoundError:
             return 0
         return found.st_size if stat.S_ISREG(found.st_mode) else 0
-
-    def _check_writable(self, segments: Segments) -> None:
-        if self._read_only:
-            raise _fault(errno.EPERM, segments)
-
-    def _check_budget(self, segments: Segments, more: int) -> None:
-        if self._max_bytes is None or more <= 0:
-            return
-        total = self._root.size() + more
-        if total > self._max_bytes:
-            raise WorkspaceBudgetExceededError(
-                f"{spelled(segments)}: makes {total} bytes in all, and {self._max_bytes} are allowed"
-            )
-
-
-def _fault(code: int, segments: Segments) -> OSError:
-    return OSError(code, os.strerror(code), spelled(segments))

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import builtins
 import errno
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from threading import RLock
 
-from belljar.errors import WorkspaceBudgetExceededError
 from belljar.filesystem.base import FileEntry, FileStat, Filesystem
-from belljar.filesystem.paths import Segments, spelled
+from belljar.filesystem.paths import Segments, path_error, spelled
+from belljar.filesystem.write_limits import WriteLimits
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +36,7 @@ class InMemoryFilesystem(Filesystem):
         read_only: bool = False,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        self._max_bytes = max_bytes
-        self._read_only = read_only
+        self._limits = WriteLimits(read_only, max_bytes)
         self._clock = clock
         self._lock = RLock()
         self._nodes: dict[Segments, _File | None] = {(): None}  # None: a directory
@@ -49,25 +47,25 @@ class InMemoryFilesystem(Filesystem):
 
     @property
     def read_only(self) -> bool:
-        return self._read_only
+        return self._limits.read_only
 
     def read(self, path: str) -> bytes:
         segments = self.locate(path)
         with self._lock:
             node = self._node(segments)
         if node is None:
-            raise _fault(errno.EISDIR, segments)
+            raise path_error(errno.EISDIR, segments)
         return node.content
 
     def write(self, path: str, content: bytes) -> None:
         segments = self.locate(path)
         with self._lock:
-            self._check_writable(segments)
+            self._limits.check_writable(segments)
             if segments in self._nodes and self._nodes[segments] is None:
-                raise _fault(errno.EISDIR, segments)
+                raise path_error(errno.EISDIR, segments)
             old = self._nodes.get(segments)
             self._check_parents(segments)
-            self._check_budget(segments, len(content) - (len(old.content) if old else 0))
+            self._limits.check_budget(segments, len(content) - (len(old.content) if old else 0), self._size)
             self._make(segments[:-1])
             now = self._clock()
             self._nodes[segments] = _File(bytes(content), old.created_at if old else now, now)
@@ -88,18 +86,18 @@ class InMemoryFilesystem(Filesystem):
         segments = self.locate(path)
         with self._lock:
             if self._node(segments) is not None:
-                raise _fault(errno.ENOTDIR, segments)
+                raise path_error(errno.ENOTDIR, segments)
             inside = {at: node for at, node in self._nodes.items() if at and at[:-1] == segments}
         return [FileEntry(at[-1], spelled(at), inside[at] is not None, inside[at] is None) for at in sorted(inside)]
 
     def mkdir(self, path: str, *, parents: bool = True, exist_ok: bool = True) -> None:
         segments = self.locate(path)
         with self._lock:
-            self._check_writable(segments)
+            self._limits.check_writable(segments)
             if segments in self._nodes:
                 if self._nodes[segments] is None and exist_ok:
                     return
-                raise _fault(errno.EEXIST, segments)
+                raise path_error(errno.EEXIST, segments)
             self._check_parents(segments)
             if not parents:
                 self._node(segments[:-1])
@@ -108,13 +106,13 @@ class InMemoryFilesystem(Filesystem):
     def delete(self, path: str, *, recursive: bool = False) -> None:
         segments = self.locate(path)
         with self._lock:
-            self._check_writable(segments)
+            self._limits.check_writable(segments)
             if not segments:
-                raise _fault(errno.EPERM, segments)
+                raise path_error(errno.EPERM, segments)
             self._node(segments)
             beneath = [at for at in self._nodes if at[: len(segments)] == segments]
             if len(beneath) > 1 and not recursive:
-                raise _fault(errno.ENOTEMPTY, segments)
+                raise path_error(errno.ENOTEMPTY, segments)
             for at in beneath:
                 del self._nodes[at]
 
@@ -129,8 +127,11 @@ class InMemoryFilesystem(Filesystem):
     def _node(self, segments: Segments) -> _File | None:
         self._check_parents(segments)
         if segments not in self._nodes:
-            raise _fault(errno.ENOENT, segments)
+            raise path_error(errno.ENOENT, segments)
         return self._nodes[segments]
+
+    def _size(self) -> int:
+        return sum(len(node.content) for node in self._nodes.values() if node)
 
     def _make(self, segments: Segments) -> None:
         for depth in range(1, len(segments) + 1):
@@ -139,21 +140,4 @@ class InMemoryFilesystem(Filesystem):
     def _check_parents(self, segments: Segments) -> None:
         for depth in range(1, len(segments)):
             if self._nodes.get(segments[:depth]) is not None:
-                raise _fault(errno.ENOTDIR, segments[:depth])
-
-    def _check_writable(self, segments: Segments) -> None:
-        if self._read_only:
-            raise _fault(errno.EPERM, segments)
-
-    def _check_budget(self, segments: Segments, more: int) -> None:
-        if self._max_bytes is None or more <= 0:
-            return
-        used = sum(len(node.content) for node in self._nodes.values() if node)
-        if used + more > self._max_bytes:
-            raise WorkspaceBudgetExceededError(
-                f"{spelled(segments)}: makes {used + more} bytes in all, and {self._max_bytes} are allowed"
-            )
-
-
-def _fault(code: int, segments: Segments) -> OSError:
-    return OSError(code, os.strerror(code), spelled(segments))
+                raise path_error(errno.ENOTDIR, segments[:depth])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -47,6 +48,11 @@ def _depth_below(path: str, segments: Segments, roots: tuple[str, ...]) -> int:
         return 0
     known = (segments_of(root) for root in roots)
     return max((len(root) for root in known if segments[: len(root)] == root), default=0)
+
+
+def path_error(code: int, segments: Segments) -> OSError:
+    """The error of this number, about a path."""
+    return OSError(code, os.strerror(code), spelled(segments))
 
 
 def spelled(segments: Segments) -> str:

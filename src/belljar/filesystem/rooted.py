@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from belljar.errors import WorkspaceSecurityError
-from belljar.filesystem.paths import Segments, spelled
+from belljar.filesystem.paths import Segments, path_error, spelled
 from belljar.rooted_paths import LastDirectory, descend, open_directory, open_plain, write_all
 
 _CHUNK = 1 << 20
@@ -78,7 +78,7 @@ class Root:
             try:
                 found = os.stat(segments[-1], dir_fd=parent, follow_symlinks=False)
             except OSError as error:
-                raise _fault(error.errno or errno.EIO, segments) from None
+                raise path_error(error.errno or errno.EIO, segments) from None
         if not (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)):
             raise _refusal(segments)
         return found
@@ -125,7 +125,7 @@ def _make(parent: int, segments: Segments) -> None:
     except FileExistsError:
         pass  # whatever it is, opening it comes next and says so
     except OSError as error:
-        raise _fault(error.errno or errno.EIO, segments) from None
+        raise path_error(error.errno or errno.EIO, segments) from None
 
 
 def _make_executable(opened: int) -> None:
@@ -152,28 +152,24 @@ def _opened_directory(parent: int, segments: Segments) -> int:
         code = error.errno or errno.EIO
     if code == errno.ENOTDIR and not _plain(parent, segments[-1]):
         raise _refusal(segments)
-    raise _fault(code, segments)
+    raise path_error(code, segments)
 
 
 def _opened(parent: int, segments: Segments, flags: int) -> int:
     if not segments:
-        raise _fault(errno.EISDIR, segments)
+        raise path_error(errno.EISDIR, segments)
     try:
         return open_plain(segments[-1], parent, flags)
     except OSError as error:
         code = error.errno or errno.EIO
     if code in (errno.ELOOP, errno.ENXIO):
         raise _refusal(segments)
-    raise _fault(code, segments)
+    raise path_error(code, segments)
 
 
 def _plain(parent: int, name: str) -> bool:
     mode = os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode
     return stat.S_ISREG(mode) or stat.S_ISDIR(mode)
-
-
-def _fault(code: int, segments: Segments) -> OSError:
-    return OSError(code, os.strerror(code), spelled(segments))
 
 
 def _refusal(segments: Segments) -> WorkspaceSecurityError:

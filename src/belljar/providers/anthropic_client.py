@@ -12,38 +12,32 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import msgspec
 
 from belljar.config import ApiSettings
-from belljar.errors import ProviderError
 from belljar.models import Effort
 from belljar.providers import vendor_settings
 from belljar.providers.code_execution import Description, OutputFile
 from belljar.providers.dialect_client import DialectClient
 from belljar.providers.failures import (
     ClientError,
-    broken,
     code_of,
     explained,
+    own_failure,
     translate_errors,
     translate_stream_errors,
+    unknown_failure,
 )
+from belljar.providers.sdk_body import MESSAGES, split_body
 from belljar.providers.tool_converters import Tool, ToolObject
 from belljar.providers.types import Turn
 from belljar.providers.uploads import FileReference, Uploads
-from belljar.vendors.anthropic import dialect as messages
 from belljar.vendors.anthropic import errors as anthropic_errors
 from belljar.vendors.anthropic.models import family
 from belljar.vendors.deltas import ContainerUsed
-from belljar.vendors.dialect import Dialect
 from belljar.vendors.fold import Folded
-from belljar.vendors.registry import PROFILES
 from belljar.vendors.request import HostedFile
-from belljar.vendors.server_profile import ServerProfile
 from belljar.wire.tools import AutoContainer, CodeInterpreterTool
 
 if TYPE_CHECKING:
     import anthropic
-
-_NAMED = ("model", "max_tokens", "messages", "stream")
-"""Members that the SDK wants by name; of the others it does not know all."""
 
 
 class AnthropicError(ClientError):
@@ -57,36 +51,28 @@ def handle_anthropic_error(error: BaseException) -> AnthropicError:
     """What an exception of the SDK means; one that is ours already stays as it is."""
     import anthropic
 
-    if isinstance(error, AnthropicError):
-        return error
-    if isinstance(error, ProviderError):
-        return AnthropicError.of(code_of(error), str(error), error, error)
+    if (ours := own_failure(error, AnthropicError)) is not None:
+        return ours
     if isinstance(error, anthropic.APITimeoutError):
         return AnthropicError.of("TIMEOUT", "", error)
     if isinstance(error, anthropic.APIConnectionError):
         return AnthropicError.of("CONNECTION_ERROR", str(error.__cause__ or error), error)
     if isinstance(error, anthropic.APIStatusError):
         return _answered(error)
-    return AnthropicError.of(broken(error) or "UNKNOWN_ERROR", f"{type(error).__name__}: {error}", error)
+    return unknown_failure(error, AnthropicError)
 
 
 def _answered(error: anthropic.APIStatusError) -> AnthropicError:
     """The server said what is wrong: before the stream with a status, or inside it."""
     vendor, body = AnthropicError.vendor, json.dumps(error.body).encode()
     if error.status_code == 200:
-        meant = anthropic_errors.reported(body, vendor)
+        meant = anthropic_errors.read_stream_error(body, vendor)
     else:
         meant = anthropic_errors.fault(error.status_code, error.response.headers, body, vendor)
     return AnthropicError.of(code_of(meant), explained(meant, error.status_code), error, meant)
 
 
 # -- the SDK as what carries -------------------------------------------------------------------------------------------
-
-
-def keywords(body: bytes) -> dict[str, Any]:
-    """A body as the SDK's `messages.create` takes it, which puts it on the wire as it is."""
-    members = msgspec.json.decode(body)
-    return {**{name: members.pop(name) for name in _NAMED}, "extra_body": members}
 
 
 def as_event(event: Any) -> bytes:
@@ -100,7 +86,7 @@ def answering(client: anthropic.Anthropic, body: bytes) -> Iterator[tuple[Iterat
 
     Clients of clouds, such as AnthropicBedrock, have frames of their own on the wire, which only they can read.
     """
-    given = keywords(body)
+    given = split_body(body, MESSAGES)
     plain = isinstance(client, vendor_settings.sdk("anthropic").Anthropic)
     with ExitStack() as stack:
         with translate_errors(handle_anthropic_error):
@@ -121,7 +107,6 @@ class AnthropicClient(DialectClient):
 
     provider = "anthropic"
     error: ClassVar[type[ClientError]] = AnthropicError
-    dialect: ClassVar[Dialect] = messages
     summary_in_system = False
     flags_failures = True
 
@@ -143,10 +128,6 @@ class AnthropicClient(DialectClient):
         self._close_sdk = self.client.close if client is None else None
         self._uploads = uploads
         self._container: ContainerUsed | None = None
-
-    @property
-    def _profile(self) -> ServerProfile:
-        return PROFILES[self.provider]
 
     def _takes_effort(self) -> bool:
         return bool(family(self.get_model()).efforts)

@@ -16,7 +16,7 @@ from belljar.models import EFFORTS, Effort, ending, is_gpt5_model, nearest_effor
 from belljar.providers.code_execution import told_apart
 from belljar.providers.context_manager import BUDGET, ContextManager, Message, text_of
 from belljar.providers.tool_converters import Tool, ToolCall, ToolObject, ToolResult, as_text, described_tools
-from belljar.providers.types import Answer, AssistantResponse, OnText, Turn
+from belljar.providers.types import AssistantResponse, ClientAnswer, OnText, Turn
 from belljar.providers.uploads import FileReference, readable
 from belljar.providers.vendor_settings import model_for
 
@@ -125,7 +125,10 @@ class BaseClient(ABC):
                     f"the model waits for the results of {named}; send them by send_tool_results, or clear_history()",
                     param="user_input",
                 )
-            references = tuple(one if isinstance(one, FileReference) else self._upload(readable(one)) for one in files)
+            references = tuple(
+                one if isinstance(one, FileReference) else self._attach(readable(one), for_code=code_execution)
+                for one in files
+            )
             self._system_context = system_context or ""
             self._code_execution = code_execution
             message = {"role": "user", "content": user_input, "files": references, "for_code": code_execution}
@@ -228,12 +231,16 @@ class BaseClient(ABC):
     # -- what a client brings
 
     @abstractmethod
-    def _ask(self, turn: Turn) -> Answer:
+    def _ask(self, turn: Turn) -> ClientAnswer:
         """Send one request; raises `ClientError`."""
 
     @abstractmethod
     def _upload(self, path: Path) -> FileReference:
         """Bring a file to the vendor."""
+
+    def _attach(self, path: Path, *, for_code: bool) -> FileReference:
+        """A file as it goes with a message."""
+        return self._upload(path)
 
     def _takes_effort(self) -> bool:
         return False
@@ -258,7 +265,7 @@ class BaseClient(ABC):
     def _break_chain(self) -> None:  # noqa: B027 - there is nothing to break where the vendor remembers nothing
         """The vendor is to forget the conversation."""
 
-    def _answered(self, answer: Answer) -> None:  # noqa: B027
+    def _answered(self, answer: ClientAnswer) -> None:  # noqa: B027
         """The answer is in the conversation now."""
 
     # -- one turn
@@ -292,7 +299,7 @@ class BaseClient(ABC):
             finish_reason=answer.finish,
         )
 
-    def _recovering(self, on_text: OnText | None) -> Answer:
+    def _recovering(self, on_text: OnText | None) -> ClientAnswer:
         """Ask; once more where the history was at fault and can be mended, and nothing was said before that."""
         said = []
 

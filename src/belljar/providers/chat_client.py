@@ -6,21 +6,17 @@ from collections.abc import Generator, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-import msgspec
-
 from belljar.config import ApiSettings
 from belljar.errors import InvalidRequest
 from belljar.providers import openai_errors
 from belljar.providers.dialect_client import DialectClient
 from belljar.providers.failures import ClientError, translate_errors
 from belljar.providers.responses_client import openai_sdk
+from belljar.providers.sdk_body import CHAT, split_body
 from belljar.providers.tool_converters import Tool, ToolObject
 from belljar.providers.types import Turn
 from belljar.providers.uploads import FileReference
-from belljar.vendors.chat import dialect as chat
-from belljar.vendors.dialect import Dialect
-from belljar.vendors.registry import PROFILES
-from belljar.vendors.server_profile import GENERIC, ServerProfile
+from belljar.vendors.registry import VENDORS
 from belljar.wire.responses import Reasoner
 from belljar.wire.tools import CodeInterpreterTool
 
@@ -41,7 +37,6 @@ class ChatClient(DialectClient):
     """A conversation that is sent whole each time. Answers are always streamed: a slow model shows that it lives."""
 
     error: ClassVar[type[ClientError]] = LMStudioError
-    dialect: ClassVar[Dialect] = chat
     budget = 32_000
 
     def __init__(
@@ -60,10 +55,6 @@ class ChatClient(DialectClient):
         self.client = client or openai_sdk(self.provider, self.error, settings, api_key, base_url)
         self._close_sdk = self.client.close if client is None else None
 
-    @property
-    def _profile(self) -> ServerProfile:
-        return PROFILES.get(self.provider, GENERIC)
-
     def get_model(self) -> str:
         """Where none was named, the first that the server has."""
         if not self._model:
@@ -75,7 +66,7 @@ class ChatClient(DialectClient):
         return self._model
 
     def _takes_effort(self) -> bool:
-        return "reasoning_effort" in self._profile.members
+        return "reasoning_effort" in VENDORS[self.provider].profile.members
 
     def _upload(self, path: Path) -> FileReference:
         raise InvalidRequest(f"files: {self.provider} takes no files; {_ELSEWHERE}", param="files")
@@ -88,9 +79,8 @@ class ChatClient(DialectClient):
         return Reasoner(effort=effort) if effort else None
 
     def _post(self, body: bytes) -> Generator[bytes, None, None]:
-        members = msgspec.json.decode(body)
-        required = {name: members.pop(name) for name in ("model", "messages", "stream")}
-        with self.client.chat.completions.with_streaming_response.create(**required, extra_body=members) as response:
+        given = split_body(body, CHAT)
+        with self.client.chat.completions.with_streaming_response.create(**given) as response:
             yield from response.iter_bytes()
 
     def _failure(self, error: BaseException) -> ClientError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -12,8 +11,8 @@ from types import MappingProxyType
 from typing import Literal, NamedTuple, TypeAlias
 
 from belljar import autorun
-from belljar.errors import WorkspaceConflictError, WorkspaceSecurityError
-from belljar.providers.output_names import alone, below, figure, free_name, is_figure
+from belljar.errors import WorkspaceSecurityError
+from belljar.output_names import alone, below, figure, free_name, is_figure
 from belljar.vendors.deltas import HostedEnd
 from belljar.vendors.media_types import type_of
 from belljar.wire.items import CellEnd, Logs
@@ -106,9 +105,10 @@ class OutputFile:
             return path
         if why := autorun.refusal(self._name_alone):
             raise WorkspaceSecurityError(f"{self._name_alone!r} is not saved: {why}; name the file to save it as")
-        path /= self._name_alone
-        _put(path, self.read(), overwrite=overwrite)
-        return path
+        from belljar.filesystem.export import OVERWRITE, Export  # not loaded for whoever only reads
+
+        Export(path, overwrite=overwrite, remedy=OVERWRITE).save((self._name_alone,), [self.read()])
+        return path / self._name_alone
 
     @cached_property
     def _name_alone(self) -> str:
@@ -148,23 +148,6 @@ def told_apart(files: Iterable[OutputFile]) -> list[OutputFile]:
         one._alike, one._names = (same, len(same)), taken
         same.append(one)
     return found
-
-
-def _put(path: Path, content: bytes, *, overwrite: bool) -> None:
-    """Whole or not at all, and in the place of a link, not of what it leads to."""
-    passing = path.with_name(f".{secrets.token_hex(8)}.part")
-    try:
-        passing.write_bytes(content)
-        if not overwrite:
-            path.touch(exist_ok=False)
-        passing.replace(path)
-    except FileExistsError:
-        if path.is_symlink() or not path.is_file() or path.read_bytes() != content:
-            raise WorkspaceConflictError(
-                f"{str(path)!r} is there already and differs; to overwrite it, pass overwrite=True"
-            ) from None
-    finally:
-        passing.unlink(missing_ok=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,41 +9,40 @@ import json
 from abc import abstractmethod
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
+from functools import cached_property
 from typing import ClassVar
 
 from belljar.providers.base import BaseClient
 from belljar.providers.code_execution import CodeExecution, OutputFile, execution_of
 from belljar.providers.context_manager import Message
 from belljar.providers.failures import ClientError, translate_errors, translate_stream_errors
-from belljar.providers.tool_converters import as_text, build_openai_tool_results, convert_tools_for_openai, tool_call
-from belljar.providers.types import FINISHES, Answer, OnText, Turn
+from belljar.providers.tool_converters import as_text, build_openai_tool_results, function_tools, tool_call
+from belljar.providers.types import FINISHES, ClientAnswer, OnText, Turn
 from belljar.providers.uploads import FileReference
 from belljar.vendors.deltas import Decoder, Delta, HostedEnd, Refused, Text
 from belljar.vendors.dialect import Dialect
 from belljar.vendors.fold import Folded, fold
+from belljar.vendors.registry import VENDORS
 from belljar.vendors.request import Asked, Attached, HostedFile, ModelRequest, VendorFile, Verbatim
-from belljar.vendors.server_profile import ServerProfile
 from belljar.wire import items
 from belljar.wire.responses import Reasoner
-from belljar.wire.tools import CodeInterpreterTool, FunctionTool
+from belljar.wire.tools import CodeInterpreterTool
 
 
 class DialectClient(BaseClient):
     """A vendor's client brings its SDK: how a body is posted, and where files come from and go."""
 
     error: ClassVar[type[ClientError]]
-    dialect: ClassVar[Dialect]
     strict_tools: ClassVar[bool] = False
     """The model is held to the schemas of tools that can be strict."""
     flags_failures: ClassVar[bool] = False
     """Its wire says beside the output of a tool that the tool failed; elsewhere the output says so."""
 
-    # -- what a vendor's client brings
+    @cached_property
+    def _dialect(self) -> Dialect:
+        return VENDORS[self.provider].dialect(self.error.vendor)
 
-    @property
-    @abstractmethod
-    def _profile(self) -> ServerProfile:
-        """What its server takes."""
+    # -- what a vendor's client brings
 
     @abstractmethod
     def _post(self, body: bytes) -> Generator[bytes, None, None]:
@@ -73,9 +72,9 @@ class DialectClient(BaseClient):
 
     # -- one turn
 
-    def _ask(self, turn: Turn) -> Answer:
+    def _ask(self, turn: Turn) -> ClientAnswer:
         request = self._request(turn)
-        decoder = self.dialect.decoder(request, self._profile, self.error.vendor, keep=True)
+        decoder = self._dialect.decoder(request, keep=True)
         heard: list[Delta] = []
         with closing(self._deltas(request, decoder)) as batches:
             for batch in batches:
@@ -88,15 +87,7 @@ class DialectClient(BaseClient):
 
     def _request(self, turn: Turn) -> ModelRequest:
         """With all names and schemas as the caller has them: what does not fit the wire is the dialect's concern."""
-        functions = [
-            FunctionTool(
-                name=one["name"],
-                description=one.get("description"),
-                parameters=one["parameters"],
-                strict=one["strict"],
-            )
-            for one in convert_tools_for_openai(turn.tools, strict=self.strict_tools)
-        ]
+        functions = function_tools(turn.tools, strict=self.strict_tools)
         code = [self._code_tool(turn)] if turn.code_execution else []
         return ModelRequest(
             model=self.get_model(),
@@ -111,7 +102,7 @@ class DialectClient(BaseClient):
 
     def _deltas(self, request: ModelRequest, decoder: Decoder) -> Generator[list[Delta], None, None]:
         """A list a read. The SDK only carries: what servers send fits its types only nearly."""
-        body: bytes | None = self.dialect.encode(request, self._profile)
+        body: bytes | None = self._dialect.encode(request)
         while body is not None:
             with closing(self._post(body)) as answered:
                 for data in translate_stream_errors(answered, self._failure):
@@ -147,10 +138,10 @@ class DialectClient(BaseClient):
 
     # -- the answer
 
-    def _answer(self, turn: Turn, folded: Folded, verbatim: Verbatim | None) -> Answer:
+    def _answer(self, turn: Turn, folded: Folded, verbatim: Verbatim | None) -> ClientAnswer:
         files: dict[str, OutputFile] = {}
         executions = [self._execution(cell, files) for cell in folded.cells]
-        return Answer(
+        return ClientAnswer(
             text=folded.text,
             tool_calls=[tool_call(call.id, call.name, call.arguments, turn.tools) for call in folded.calls],
             executions=executions,

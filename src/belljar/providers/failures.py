@@ -8,10 +8,10 @@ ClientError              .error_code .user_message .original_error
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from types import MappingProxyType
-from typing import ClassVar, Self, TypeVar, cast
+from typing import Any, ClassVar, Self, TypeVar, cast
 
 from belljar.errors import (
     BadKey,
@@ -28,6 +28,7 @@ from belljar.errors import (
 )
 
 _T = TypeVar("_T")
+_Failure = TypeVar("_Failure", bound="ClientError")
 
 CODES: Mapping[str, tuple[type[ProviderError], str]] = MappingProxyType(
     {
@@ -80,6 +81,7 @@ class ClientError(ProviderError):
         self.detail = message
         self.original_error = original_error
         self.after: float | None = None
+        self.again: bool | None = None
         self.param: str | None = None
         self.fault: str | None = None
         Exception.__init__(self, f"{self.user_message} ({message})" if message else self.user_message)
@@ -98,27 +100,23 @@ class ClientError(ProviderError):
         kind = next(one for one in told.__mro__ if one in cls._kinds)
         failure = cast(Self, cls._kinds[kind](message, error_code, original))
         if like is not None:
-            for name in ("after", "param", "fault"):
+            for name in ("after", "again", "param", "fault"):
                 setattr(failure, name, getattr(like, name, None))
         return failure
 
     def __reduce__(self) -> tuple[object, ...]:
         base = next(one for one in type(self).__mro__ if "vendor" in vars(one))
         kind = next(one for one in type(self).__mro__ if one.__module__ == ProviderError.__module__)
-        return _rebuilt, (base, kind, self.error_code, self.detail, self.after, self.param, self.fault)
+        told = {"after": self.after, "again": self.again, "param": self.param, "fault": self.fault}
+        return _rebuilt, (base, kind, self.error_code, self.detail, told)
 
 
 def _rebuilt(
-    base: type[ClientError],
-    kind: type[ProviderError],
-    code: str,
-    detail: str,
-    after: float | None,
-    param: str | None,
-    fault: str | None,
+    base: type[ClientError], kind: type[ProviderError], code: str, detail: str, told: Mapping[str, Any]
 ) -> ClientError:
     failure = base._kinds[kind](detail, code)
-    failure.after, failure.param, failure.fault = after, param, fault
+    for name, value in told.items():
+        setattr(failure, name, value)
     return failure
 
 
@@ -136,6 +134,18 @@ def code_of(error: ProviderError) -> str:
         case _:
             codes = (code for code, (kind, _) in CODES.items() if kind is not ProviderError and isinstance(error, kind))
             return "BAD_REQUEST" if isinstance(error, Declined) else next(codes, "API_ERROR")
+
+
+def own_failure(error: BaseException, kind: type[_Failure]) -> _Failure | None:
+    """One that is of this kind already, or else an error of our tree as this kind; None for what an SDK raised."""
+    if isinstance(error, kind):
+        return error
+    return kind.of(code_of(error), str(error), error, error) if isinstance(error, ProviderError) else None
+
+
+def unknown_failure(error: BaseException, kind: type[_Failure]) -> _Failure:
+    """What no SDK knows: a failure of the HTTP library below it, or anything at all."""
+    return kind.of(broken(error) or "UNKNOWN_ERROR", f"{type(error).__name__}: {error}", error)
 
 
 def explained(error: ProviderError, status: int | None) -> str:
@@ -157,6 +167,13 @@ def broken(error: BaseException) -> str | None:
 Handle = Callable[[BaseException], ClientError]
 
 
+class _End:
+    """After the last item of a stream."""
+
+
+_END = _End()
+
+
 @contextmanager
 def translate_errors(handle: Handle) -> Iterator[None]:
     """Around a call of an SDK: what it raises becomes a `ClientError`."""
@@ -172,12 +189,19 @@ def translate_stream_errors(items: Iterable[_T], handle: Handle) -> Iterator[_T]
     """The items of an SDK's stream. Only taking the next is guarded: what the caller does with it is his own."""
     iterator = iter(items)
     while True:
-        try:
-            item = next(iterator)
-        except StopIteration:
+        with translate_errors(handle):
+            item = next(iterator, _END)
+        if isinstance(item, _End):
             return
-        except ClientError:
-            raise
-        except Exception as error:
-            raise handle(error) from error
+        yield item
+
+
+async def translate_async_stream_errors(items: AsyncIterable[_T], handle: Handle) -> AsyncIterator[_T]:
+    """The same in asyncio."""
+    iterator = aiter(items)
+    while True:
+        with translate_errors(handle):
+            item = await anext(iterator, _END)
+        if isinstance(item, _End):
+            return
         yield item

@@ -18,24 +18,27 @@ import msgspec
 from msgspec import structs
 
 from belljar.config import ApiSettings
-from belljar.errors import InvalidRequest, ProviderError
+from belljar.errors import InvalidRequest
 from belljar.providers import vendor_settings
 from belljar.providers.code_execution import OutputFile
 from belljar.providers.dialect_client import DialectClient
-from belljar.providers.failures import ClientError, broken, code_of, explained, translate_errors
+from belljar.providers.failures import (
+    ClientError,
+    code_of,
+    explained,
+    own_failure,
+    translate_errors,
+    unknown_failure,
+)
 from belljar.providers.tool_converters import Body, Tool, ToolObject
-from belljar.providers.types import Answer, Turn
+from belljar.providers.types import ClientAnswer, Turn
 from belljar.providers.uploads import FileReference, Uploads
 from belljar.vendors.deltas import HostedEnd
-from belljar.vendors.dialect import Dialect
 from belljar.vendors.fold import Folded
-from belljar.vendors.gemini import dialect as gemini_dialect
 from belljar.vendors.gemini import errors as gemini_errors
 from belljar.vendors.gemini.models import family
 from belljar.vendors.media_types import type_of
-from belljar.vendors.registry import PROFILES
 from belljar.vendors.request import HostedFile, ModelRequest, VendorFile, Verbatim
-from belljar.vendors.server_profile import GENERIC, ServerProfile
 from belljar.wire.tools import AutoContainer, CodeInterpreterTool
 
 if TYPE_CHECKING:
@@ -57,14 +60,12 @@ def handle_gemini_error(error: BaseException) -> GeminiError:
     """What an exception of the SDK means; one that is ours already stays as it is."""
     from google.genai import errors
 
-    if isinstance(error, GeminiError):
-        return error
-    if isinstance(error, ProviderError):
-        return GeminiError.of(code_of(error), str(error), error, error)
+    if (ours := own_failure(error, GeminiError)) is not None:
+        return ours
     if not isinstance(error, errors.APIError):
-        return GeminiError.of(broken(error) or "UNKNOWN_ERROR", f"{type(error).__name__}: {error}", error)
+        return unknown_failure(error, GeminiError)
     said = json.dumps(error.details)
-    meant = gemini_errors.fault(error.code, {}, said.encode(), GeminiError.vendor)
+    meant = gemini_errors.fault(error.code, getattr(error.response, "headers", {}), said.encode(), GeminiError.vendor)
     return GeminiError.of(code_of(meant), explained(meant, error.code), error, meant)
 
 
@@ -73,7 +74,6 @@ class GeminiClient(DialectClient):
 
     provider = "gemini"
     error = GeminiError
-    dialect: ClassVar[Dialect] = gemini_dialect
     flags_failures = True
     summary_in_system = False
     vertex: ClassVar[bool] = False
@@ -108,13 +108,9 @@ class GeminiClient(DialectClient):
         return made
 
     def _takes_effort(self) -> bool:
-        return bool(family(self.get_model()).thinking("high"))
+        return bool(family(self.get_model()).write_thinking("high"))
 
     # -- one request
-
-    @property
-    def _profile(self) -> ServerProfile:
-        return PROFILES.get(self.provider, GENERIC)
 
     def _request(self, turn: Turn) -> ModelRequest:
         if turn.tools and turn.code_execution and not family(self.get_model()).combines:
@@ -142,7 +138,7 @@ class GeminiClient(DialectClient):
 
     # -- the answer
 
-    def _answer(self, turn: Turn, folded: Folded, verbatim: Verbatim | None) -> Answer:
+    def _answer(self, turn: Turn, folded: Folded, verbatim: Verbatim | None) -> ClientAnswer:
         blocks = verbatim.blocks if verbatim is not None else ()
         if folded.finish == "filtered" and not blocks:
             raise GeminiError.of("CONTENT_POLICY", "it was blocked before it said anything")

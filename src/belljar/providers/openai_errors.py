@@ -7,8 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from belljar.errors import ProviderError
-from belljar.providers.failures import ClientError, broken, code_of, explained
+from belljar.providers.failures import (
+    ClientError,
+    code_of,
+    explained,
+    own_failure,
+    unknown_failure,
+)
 from belljar.vendors import errors
 
 if TYPE_CHECKING:
@@ -21,8 +26,8 @@ def failure(error: BaseException, kind: type[ClientError]) -> ClientError:
 
     if isinstance(error, ClientError):
         return error
-    if isinstance(error, ProviderError):
-        return kind.of(code_of(error), str(error), error, error)
+    if (ours := own_failure(error, kind)) is not None:
+        return ours
     if isinstance(error, openai.APITimeoutError):
         return kind.of("TIMEOUT", "", error)
     if isinstance(error, openai.APIConnectionError):
@@ -31,7 +36,7 @@ def failure(error: BaseException, kind: type[ClientError]) -> ClientError:
         return kind.of("CONTENT_POLICY", str(error), error)
     if isinstance(error, openai.APIError):
         return _answered(error, kind)
-    return kind.of(broken(error) or "UNKNOWN_ERROR", f"{type(error).__name__}: {error}", error)
+    return unknown_failure(error, kind)
 
 
 def _answered(error: openai.APIError, kind: type[ClientError]) -> ClientError:
@@ -43,7 +48,7 @@ def _answered(error: openai.APIError, kind: type[ClientError]) -> ClientError:
         body = said.encode() if isinstance(said, str) else msgspec.json.encode(said, enc_hook=str)
         meant = errors.fault(error.status_code, error.response.headers, body, kind.vendor)
     else:
-        meant = errors.reported(said, kind.vendor)
+        meant = errors.read_stream_error(said, kind.vendor)
     return kind.of(code_of(meant), explained(meant, getattr(error, "status_code", None)), error, meant)
 
 

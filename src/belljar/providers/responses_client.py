@@ -6,31 +6,28 @@ import base64
 import itertools
 import mimetypes
 from collections.abc import Generator, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-import msgspec
 from msgspec import structs
 
 from belljar.config import ApiSettings
+from belljar.output_names import paths_by_id
 from belljar.providers import openai_errors, vendor_settings
 from belljar.providers.code_execution import CodeExecution, Description, OutputFile, execution_of
 from belljar.providers.context_manager import Message
 from belljar.providers.dialect_client import DialectClient
-from belljar.providers.failures import ClientError, translate_errors
-from belljar.providers.output_names import paths_by_id
+from belljar.providers.failures import ClientError, Handle, translate_errors, translate_stream_errors
+from belljar.providers.sdk_body import RESPONSES, split_body
 from belljar.providers.tool_converters import Tool, ToolObject
-from belljar.providers.types import Answer, Turn
+from belljar.providers.types import ClientAnswer, Turn
 from belljar.providers.uploads import FileReference, Uploads
 from belljar.vendors.deltas import HostedEnd
-from belljar.vendors.dialect import Dialect
 from belljar.vendors.fold import Folded
 from belljar.vendors.media_types import type_of
-from belljar.vendors.openai import dialect as openai_dialect
-from belljar.vendors.registry import PROFILES
 from belljar.vendors.request import HostedFile, ModelRequest, Verbatim
-from belljar.vendors.server_profile import GENERIC, ServerProfile
 from belljar.wire.items import CellEnd, ContainerFileCitation, Image, Logs
 from belljar.wire.responses import TextConfig
 from belljar.wire.tools import AutoContainer, CodeInterpreterTool
@@ -42,7 +39,6 @@ if TYPE_CHECKING:
 class ResponsesClient(DialectClient):
     """Sends only what is new, and the rest again when the chain was broken."""
 
-    dialect: ClassVar[Dialect] = openai_dialect
     strict_tools = True
     purpose: ClassVar[str] = "user_data"
     """Of the files that are uploaded."""
@@ -79,15 +75,11 @@ class ResponsesClient(DialectClient):
     def _break_chain(self) -> None:
         self._last_response_id, self._known = None, 0
 
-    def _answered(self, answer: Answer) -> None:
+    def _answered(self, answer: ClientAnswer) -> None:
         self._last_response_id = answer.id
         self._known = self.context.message_count if answer.id else 0
 
     # -- one request
-
-    @property
-    def _profile(self) -> ServerProfile:
-        return PROFILES.get(self.provider, GENERIC)
 
     def _request(self, turn: Turn) -> ModelRequest:
         spoken = TextConfig(verbosity=self._verbosity) if self._verbosity and self._takes_verbosity() else TextConfig()
@@ -98,17 +90,15 @@ class ResponsesClient(DialectClient):
         return CodeInterpreterTool(container=AutoContainer())
 
     def _post(self, body: bytes) -> Generator[bytes, None, None]:
-        members = msgspec.json.decode(body)
-        required = {name: members.pop(name) for name in ("model", "input", "stream")}
-        with self.client.responses.with_streaming_response.create(**required, extra_body=members) as response:
-            yield from response.iter_bytes()
+        with answering(self.client, body, self._failure) as (pieces, _):
+            yield from pieces
 
     def _failure(self, error: BaseException) -> ClientError:
         return openai_errors.failure(error, self.error)
 
     # -- the answer
 
-    def _answer(self, turn: Turn, folded: Folded, verbatim: Verbatim | None) -> Answer:
+    def _answer(self, turn: Turn, folded: Folded, verbatim: Verbatim | None) -> ClientAnswer:
         """What the vendor no longer remembers is sent again in words: its own items would name what is not there."""
         files = self._files(folded)
         pictures = itertools.count(1)
@@ -182,6 +172,16 @@ def _picture(number: int, url: str) -> OutputFile:
     head, _, data = url.partition(",")
     kind = head.removeprefix("data:").partition(";")[0]
     return OutputFile.of_bytes(f"image-{number}{mimetypes.guess_extension(kind) or ''}", base64.b64decode(data), kind)
+
+
+@contextmanager
+def answering(client: openai.OpenAI, body: bytes, handle: Handle) -> Iterator[tuple[Iterator[bytes], str | None]]:
+    """The answer to this body as it comes, and the vendor's id of the request; the connection is closed at the end."""
+    with ExitStack() as stack:
+        with translate_errors(handle):
+            create = client.responses.with_streaming_response.create
+            response = stack.enter_context(create(**split_body(body, RESPONSES)))
+        yield translate_stream_errors(response.iter_bytes(), handle), response.headers.get("x-request-id")
 
 
 def openai_sdk(

@@ -12,6 +12,7 @@ from belljar.errors import InvalidRequest
 from belljar.providers.null_defaults import with_defaults
 from belljar.providers.strict import Loose, Schema
 from belljar.providers.strict import strict as strict_schema
+from belljar.wire.tools import FunctionTool
 
 Tool: TypeAlias = Mapping[str, Any]
 """`name`, `description` and `input_schema`."""
@@ -82,6 +83,16 @@ def convert_tools_for_openai(tools: Iterable[Tool], strict: bool = True) -> list
     A tool that cannot be strict goes out as it is, with `strict` false and a warning.
     """
     return [{"type": "function", "strict": False, **_function(tool, strict)} for tool in tools]
+
+
+def function_tools(tools: Iterable[Tool], *, strict: bool) -> tuple[FunctionTool, ...]:
+    """The same as any dialect takes them."""
+    return tuple(
+        FunctionTool(
+            name=one["name"], description=one.get("description"), parameters=one["parameters"], strict=one["strict"]
+        )
+        for one in convert_tools_for_openai(tools, strict)
+    )
 
 
 def convert_tools_for_chat_completions(tools: Iterable[Tool], strict: bool = False) -> list[Body]:

@@ -57,7 +57,7 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class ClientAnswer:
     """What the vendor answered, in no vendor's words."""
 
     text: str = ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -11,13 +11,15 @@ from belljar.errors import InvalidRequest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileReference:
-    """A file that the vendor has."""
+    """A file that the vendor has, or is given with the message."""
 
     id: str
     filename: str
     mime_type: str
     uri: str = ""
     """Where the vendor refers to it by an address."""
+    data: bytes | None = field(default=None, repr=False)
+    """The file itself, where it goes along with the message and the vendor has none."""
 
 
 class Uploads(Protocol):

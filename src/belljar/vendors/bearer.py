@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from belljar.vendors.server_profile import ServerProfile
 
-
-def headers(key: str | None, base_url: str, quirks: ServerProfile) -> dict[str, str]:
-    """What goes with every request to this address; nothing without a key."""
+def headers(key: str | None) -> dict[str, str]:
+    """What goes with every request; nothing without a key."""
     return {"authorization": f"Bearer {key}"} if key else {}

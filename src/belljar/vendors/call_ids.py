@@ -26,7 +26,7 @@ _WRITTEN = "call_written_"
 """The id tells it, since that is all of a call that every client sends back as it was."""
 
 
-def new_written() -> str:
+def new_written_id() -> str:
     """An id for a call that the model only wrote into its answer."""
     return _WRITTEN + secrets.token_hex(12)
 
@@ -48,19 +48,24 @@ class CallIds:
     def call(self, call_id: str) -> str:
         """The id under which the next call with this one goes out, and its output with it."""
         tried = self._tried.get(call_id, 0)
-        id = call_id if not tried and self._fits(call_id) else _made(call_id, tried)
+        id = call_id if not tried and self._fits(call_id) else _make_id(call_id, tried)
         while id in self._used:
             tried += 1
-            id = _made(call_id, tried)
+            id = _make_id(call_id, tried)
         self._tried[call_id] = tried + 1
         self._used.add(id)
         return id
 
-    def calling(self, call_id: str) -> str:
+    def open_call(self, call_id: str) -> str:
         """The same, where the output stands further on."""
         id = self.call(call_id)
         self._waiting.setdefault(call_id, deque()).append(id)
         return id
+
+    def keep(self, call_id: str) -> None:
+        """For a call that goes out under the id that it has, as its output then must."""
+        self._used.add(call_id)
+        self._waiting.setdefault(call_id, deque()).append(call_id)
 
     def output(self, call_id: str) -> str:
         """The id of the first of such calls that still waits."""
@@ -68,5 +73,5 @@ class CallIds:
         return waiting.popleft() if waiting else self.call(call_id)
 
 
-def _made(call_id: str, number: int) -> str:
+def _make_id(call_id: str, number: int) -> str:
     return hashlib.sha256(f"{number}:{call_id}".encode(errors="surrogatepass")).hexdigest()[:9]

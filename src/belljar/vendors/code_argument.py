@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
-from belljar.vendors.partial_json import Members, unescaped
+from belljar.vendors.partial_json import Members, unescape_text
 
 _CODE = "code"
 _NAMES = (_CODE, "python", "source", "script", "input")
@@ -50,11 +50,11 @@ class CodeArgument:
     def feed(self, fragment: str) -> str:
         """The characters of the code that this fragment of the arguments adds."""
         self._text.append(fragment)
-        new = fragment if self._way == "bare" else self._streamed(fragment)
+        new = fragment if self._way == "bare" else self._stream_code(fragment)
         self._given += len(new)
         return new
 
-    def _streamed(self, fragment: str) -> str:
+    def _stream_code(self, fragment: str) -> str:
         new = self._members.feed(fragment)
         if self._way == "string":
             return new
@@ -96,7 +96,7 @@ class _Read(Struct):
     requirements: tuple[str, ...] = ()
     notes: list[str] = field(default_factory=list)
 
-    def noting(self, what: str) -> _Read:
+    def add_note(self, what: str) -> _Read:
         return _Read(self.code, self.requirements, [what, *self.notes])
 
 
@@ -107,15 +107,15 @@ def _read(text: str, depth: int = 0) -> _Read:
         return _Read(begun)
     value = _json(begun)
     if isinstance(value, _Object):
-        return _picked(value, depth)
+        return _pick_code(value, depth)
     if isinstance(value, str):
-        return _read(value, depth + 1).noting(_DOUBLED)
+        return _read(value, depth + 1).add_note(_DOUBLED)
     if isinstance(value, list) and _are_lines(value):
         return _Read("\n".join(value), (), ["a list of lines"])
     if begun.startswith("```"):
-        return _read(_unfenced(begun), depth + 1).noting(_FENCED)
+        return _read(_strip_fence(begun), depth + 1).add_note(_FENCED)
     if begun.startswith("{"):
-        mended = _mended(begun, depth)
+        mended = _repair_object(begun, depth)
         if mended is not None:
             return mended
     return _Read(begun, (), [_BARE])
@@ -129,7 +129,7 @@ def _json(text: str) -> Any:
         return None
 
 
-def _mended(text: str, depth: int) -> _Read | None:
+def _repair_object(text: str, depth: int) -> _Read | None:
     """An object that is not quite JSON."""
     members = Members(_CODE)
     members.feed(text)
@@ -137,22 +137,22 @@ def _mended(text: str, depth: int) -> _Read | None:
     if members.end is not None and members.end < len(text.rstrip()):
         value = _json(text[: members.end])
         if isinstance(value, _Object):
-            return _picked(value, depth).noting("words after the arguments")
+            return _pick_code(value, depth).add_note("words after the arguments")
     if members.broken:
-        quoted = _unquoted(text, members)
+        quoted = _read_unescaped_code(text, members)
         if quoted is not None:
             return quoted
     found = _Object(members.strings)
     for name, start, end in members.nested:
         inside = _json(text[start:end])
         found.append((name, _QUOTED.findall(text[start:end]) if inside is None else inside))
-    read = _picked(found, depth)
+    read = _pick_code(found, depth)
     if not read.code:
         return None
     return _Read(read.code, read.requirements, [*members.notes, *read.notes] or ["JSON that is none"])
 
 
-def _unquoted(text: str, members: Members) -> _Read | None:
+def _read_unescaped_code(text: str, members: Members) -> _Read | None:
     """Code with quotes of its own that were not escaped: it goes on to the last of them."""
     if members.wanted_at is None:
         return None
@@ -163,8 +163,8 @@ def _unquoted(text: str, members: Members) -> _Read | None:
     requirements = tuple(_QUOTED.findall(body[1])) if len(body) > 1 else ()
     double = 2 * members.wanted_quote
     if inside.startswith(double) and inside.endswith(double) and len(inside) >= 4:
-        return _Read(unescaped(inside[2:-2]), requirements, ["triple quotes"])
-    return _Read(unescaped(inside), requirements, ["quotes that were not escaped"])
+        return _Read(unescape_text(inside[2:-2]), requirements, ["triple quotes"])
+    return _Read(unescape_text(inside), requirements, ["quotes that were not escaped"])
 
 
 def _without_end(body: str, quote: str) -> str | None:
@@ -172,41 +172,41 @@ def _without_end(body: str, quote: str) -> str | None:
     return body[:-1] if body.endswith(quote) else None
 
 
-def _picked(members: _Object, depth: int) -> _Read:
+def _pick_code(members: _Object, depth: int) -> _Read:
     """The code among the members of an object."""
     requirements = next((_requirements(value) for name, value in members if name == "requirements"), ())
     for wanted in _NAMES:
         for name, value in members:
             if name == wanted and isinstance(value, str):
-                read = _polished(value, depth)
+                read = _unwrap_code(value, depth)
                 notes = read.notes if name == _CODE else [f"an argument named {name}", *read.notes]
                 return _Read(read.code, requirements or read.requirements, notes)
     for name, value in members:
         if name in _NAMES and isinstance(value, list) and not isinstance(value, _Object) and _are_lines(value):
             return _Read("\n".join(value), requirements, ["a list of lines"])
         if name in _WRAPPERS and isinstance(value, _Object):
-            return _picked(value, depth).noting("arguments inside arguments")
+            return _pick_code(value, depth).add_note("arguments inside arguments")
     texts = [(name, value) for name, value in members if isinstance(value, str) and name not in _NOT_CODE]
     if len(texts) == 1:
         name, value = texts[0]
-        return _Read(_polished(value, depth).code, requirements, [f"an argument named {name}"])
+        return _Read(_unwrap_code(value, depth).code, requirements, [f"an argument named {name}"])
     return _Read("", requirements)
 
 
-def _polished(code: str, depth: int) -> _Read:
+def _unwrap_code(code: str, depth: int) -> _Read:
     """Code that is wrapped once more."""
     code = _SURROGATE.sub("\ufffd", code)
     begun = code.lstrip()
     if begun.startswith("```"):
-        return _Read(_unfenced(begun), (), [_FENCED])
+        return _Read(_strip_fence(begun), (), [_FENCED])
     if begun.startswith("{"):
         value = _json(begun)
         if isinstance(value, _Object) and any(name == _CODE for name, _ in value) and depth < _DEEPEST:
-            return _picked(value, depth + 1).noting(_DOUBLED)
+            return _pick_code(value, depth + 1).add_note(_DOUBLED)
     return _Read(code)
 
 
-def _unfenced(text: str) -> str:
+def _strip_fence(text: str) -> str:
     return _FENCE.sub("", text, count=1).rstrip().removesuffix("```").rstrip()
 
 

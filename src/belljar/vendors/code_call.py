@@ -31,21 +31,21 @@ ALIASES = frozenset(
 """Names by which models call it that guess."""
 
 
-def arguments(item: CodeInterpreterCall) -> str:
+def write_arguments(item: CodeInterpreterCall) -> str:
     return codec.encode({"code": item.code or ""}).decode()
 
 
-def more(item: CodeInterpreterCall) -> bool:
+def has_more_calls(item: CodeInterpreterCall) -> bool:
     """The model called on in the same turn: a wire has those calls together, and then their results."""
     return isinstance(item.belljar, CellEnd) and item.belljar.more
 
 
-def written(item: CodeInterpreterCall) -> str | None:
+def find_written_text(item: CodeInterpreterCall) -> str | None:
     """What the model wrote in place of the call, where it only wrote it down."""
     return item.belljar.written if isinstance(item.belljar, CellEnd) else None
 
 
-def told(item: CodeInterpreterCall, request: ModelRequest) -> str:
+def write_output(item: CodeInterpreterCall, request: ModelRequest) -> str:
     """What the model is told came of it, never nothing."""
     said = request.call_outputs.get(item.id)
     if said is None:

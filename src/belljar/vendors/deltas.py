@@ -7,6 +7,7 @@ from typing import Literal, Protocol, TypeAlias
 
 from msgspec import Struct
 
+from belljar.vendors.file_reading import FileReading
 from belljar.vendors.request import HostedFile, ModelRequest, Verbatim
 from belljar.wire.items import Annotation, CodeInterpreterCall, Json, OtherItem, Reasoning
 from belljar.wire.responses import Usage
@@ -209,5 +210,7 @@ class Traits(Struct, frozen=True, kw_only=True):
     runs: bool = False
     """Its vendor can run code in a sandbox of its own."""
     dialect: str = "chat"
+    reading: FileReading | None = None
+    """How it is given files to read itself; None where it reads none."""
     carries: frozenset[str] | None = None
     """Wishes of how to sample that reach it, by our names; None where it is not known and nothing need be told."""

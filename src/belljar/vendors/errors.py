@@ -5,6 +5,7 @@ OpenAI's shape and what others made of it: nested or flat, an object or a bare t
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
@@ -142,13 +143,13 @@ def fault(status: int, headers: Mapping[str, str], body: bytes, upstream: str) -
     except msgspec.DecodeError:
         text = " ".join(body.decode(errors="replace").split())
         said = _Said("" if text.startswith("<") else text)
-    return _meant(said, status, {name.lower(): value for name, value in headers.items()}, upstream)
+    return _classify_error(said, status, {name.lower(): value for name, value in headers.items()}, upstream)
 
 
-def reported(error: Json, upstream: str) -> ProviderError:
+def read_stream_error(error: Json, upstream: str) -> ProviderError:
     """The error that a stream itself reports."""
     said = _read(error)
-    return _meant(said, said.status, {}, upstream)
+    return _classify_error(said, said.status, {}, upstream)
 
 
 def is_loading(status: int | None, words: str) -> bool:
@@ -174,11 +175,22 @@ def _read(error: Json) -> _Said:
     return _Said(error if isinstance(error, str) else msgspec.json.encode(error).decode())
 
 
-def _meant(said: _Said, status: int | None, headers: Mapping[str, str], upstream: str) -> ProviderError:
+def _classify_error(said: _Said, status: int | None, headers: Mapping[str, str], upstream: str) -> ProviderError:
     kind = _kind(said, status)
     error = _error(kind, said, status, headers, upstream)
     error.reason = _reason(error, said, status, headers)
+    error.again = _again(error, status, headers)
+    if error.after is None and (error.again or error.retryable):
+        error.after = _after(headers, "")
     return error
+
+
+def _again(error: ProviderError, status: int | None, headers: Mapping[str, str]) -> bool | None:
+    """The server has the last word; what failed inside of it is taken to pass. The rest its class tells."""
+    told = headers.get("x-should-retry", "").strip().lower()
+    if told in ("true", "false"):
+        return told == "true"
+    return True if type(error) is ProviderError and (status or 500) >= 500 else None
 
 
 def _reason(error: ProviderError, said: _Said, status: int | None, headers: Mapping[str, str]) -> str:
@@ -249,19 +261,29 @@ def _kind(said: _Said, status: int | None) -> type[ProviderError]:
 
 def _after(headers: Mapping[str, str], message: str) -> float | None:
     """Seconds to wait. A date is counted from the answer's own date, so that no clock is read here."""
-    try:
-        if "retry-after-ms" in headers:
-            return float(headers["retry-after-ms"]) / 1000
-        given = headers.get("retry-after", "")
-        if given[:1].isdigit():
-            return float(given)
-        if given and "date" in headers:
+    milliseconds = _number(headers.get("retry-after-ms"))
+    if milliseconds is not None:
+        return milliseconds / 1000
+    given = headers.get("retry-after")
+    seconds = _number(given)
+    if seconds is not None:
+        return seconds
+    if given and "date" in headers:
+        try:
             wait = parsedate_to_datetime(given) - parsedate_to_datetime(headers["date"])
-            return max(0.0, wait.total_seconds())
-    except (ValueError, TypeError):  # neither a number nor a date, or a date without a zone
-        return None
+        except (ValueError, TypeError):  # no date, or one of the two without a zone
+            return None
+        return max(0.0, wait.total_seconds())
     found = _WAIT.search(message)
     if found is None or not (found[1] or found[2]):
         return None
     seconds = float(found[2] or 0) / (1000 if found[3] == "ms" else 1)
     return 60.0 * int(found[1] or 0) + seconds
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        number = float(text or "")
+    except ValueError:
+        return None
+    return number if math.isfinite(number) and number >= 0 else None

@@ -23,15 +23,15 @@ GEMINI = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}")
 _Named = TypeVar("_Named", bound=FunctionTool | CustomTool | FunctionCall | CustomToolCall | Choice)
 
 
-def fitted(request: ModelRequest, form: re.Pattern[str]) -> ModelRequest:
+def fit_names(request: ModelRequest, form: re.Pattern[str]) -> ModelRequest:
     """The request with names that fit: of the tools, of the choice among them, and of calls that were made."""
     fits = form.fullmatch
-    if all(map(fits, _declared(request))) and all(map(fits, _called(request))):
+    if all(map(fits, _list_declared_names(request))) and all(map(fits, _list_called_names(request))):
         return request
 
     def fit(one: _Named) -> _Named:
         name = one.name
-        return one if not isinstance(name, str) or fits(name) else structs.replace(one, name=_made(name))
+        return one if not isinstance(name, str) or fits(name) else structs.replace(one, name=_make_name(name))
 
     choice = request.tool_choice
     if isinstance(choice, Choice):
@@ -46,19 +46,19 @@ def fitted(request: ModelRequest, form: re.Pattern[str]) -> ModelRequest:
     )
 
 
-def _declared(request: ModelRequest) -> Iterator[str]:
+def _list_declared_names(request: ModelRequest) -> Iterator[str]:
     return (tool.name for tool in request.tools if isinstance(tool, FunctionTool | CustomTool))
 
 
-def _called(request: ModelRequest) -> Iterator[str]:
+def _list_called_names(request: ModelRequest) -> Iterator[str]:
     # By exact types: a struct needs 170 ns to say that it is no instance, and a conversation can be long.
     return (item.name for item in request.items if type(item) is FunctionCall or type(item) is CustomToolCall)
 
 
-def restoring(request: ModelRequest, form: re.Pattern[str], make: Callable[[ModelRequest], Decoder]) -> Decoder:
+def restore_names(request: ModelRequest, form: re.Pattern[str], make: Callable[[ModelRequest], Decoder]) -> Decoder:
     """The decoder that is made for the request as it went out, telling of calls by the names that were declared."""
-    changed = {_made(name): name for name in _declared(request) if not form.fullmatch(name)}
-    return _Restoring(make(fitted(request, form)), changed) if changed else make(request)
+    changed = {_make_name(name): name for name in _list_declared_names(request) if not form.fullmatch(name)}
+    return _Restoring(make(fit_names(request, form)), changed) if changed else make(request)
 
 
 class _Restoring:
@@ -67,10 +67,10 @@ class _Restoring:
         self._names = names
 
     def feed(self, data: bytes) -> list[Delta]:
-        return [self._restored(delta) for delta in self._decoder.feed(data)]
+        return [self._restore_name(delta) for delta in self._decoder.feed(data)]
 
     def close(self) -> list[Delta]:
-        return [self._restored(delta) for delta in self._decoder.close()]
+        return [self._restore_name(delta) for delta in self._decoder.close()]
 
     def resume(self) -> bytes | None:
         return self._decoder.resume()
@@ -78,13 +78,13 @@ class _Restoring:
     def verbatim(self) -> Verbatim | None:
         return self._decoder.verbatim()
 
-    def _restored(self, delta: Delta) -> Delta:
+    def _restore_name(self, delta: Delta) -> Delta:
         if isinstance(delta, CallBegun) and delta.name in self._names:
             return structs.replace(delta, name=self._names[delta.name])
         return delta
 
 
-def _made(name: str) -> str:
+def _make_name(name: str) -> str:
     """A name that fits every wire, and that no other name becomes."""
     digest = hashlib.sha256(name.encode(errors="surrogatepass")).hexdigest()[:6]
     plain = re.sub(r"[^a-zA-Z0-9_-]", "_", name[:57])

@@ -43,12 +43,12 @@ CUT = "a missing end"
 _State: TypeAlias = Callable[[str, int], int]
 
 
-def unescaped(raw: str) -> str:
+def unescape_text(raw: str) -> str:
     """What the inside of a string means. Half of a surrogate pair is no character and becomes U+FFFD."""
-    return _ESCAPE.sub(_meaning, raw) if "\\" in raw else raw
+    return _ESCAPE.sub(_unescape_match, raw) if "\\" in raw else raw
 
 
-def _meaning(found: re.Match[str]) -> str:
+def _unescape_match(found: re.Match[str]) -> str:
     high, low, unit, char = found.groups()
     if high:
         return chr(0x10000 + ((int(high, 16) - 0xD800) << 10) + (int(low, 16) - 0xDC00))
@@ -234,7 +234,7 @@ class Members:
             return
         if _CONTROL.search(raw):
             self._note("raw line breaks")
-        text = unescaped(raw)
+        text = unescape_text(raw)
         self._sink.append(text)
         if self._streams:
             self._out.append(text)

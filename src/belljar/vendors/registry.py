@@ -1,29 +1,26 @@
-"""Every vendor and kind of model server by its name: one row each, and its dialect, loaded when first used."""
+"""Every vendor and kind of model server by its name, one row each, and whose server an address or a name means."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
-from importlib import import_module
 from types import MappingProxyType
-from typing import cast
 from urllib.parse import urlsplit
 
 from belljar.errors import InvalidRequest
 from belljar.vendors.anthropic import vendor as anthropic
 from belljar.vendors.chat import servers
-from belljar.vendors.dialect import Dialect
 from belljar.vendors.gemini import vendor as gemini
+from belljar.vendors.installed import load_vendors
 from belljar.vendors.openai import vendor as openai
-from belljar.vendors.server_profile import GENERIC, ServerProfile
-from belljar.vendors.vendor import FileLimits, Vendor
+from belljar.vendors.vendor import CHAT, GENERIC, FileLimits, Vendor, Wire
 from belljar.vendors.xai import vendor as xai
 
 _GATEWAY = Vendor(
     name="belljar",
     title="Belljar",
-    dialect="openai",
+    wire=openai.WIRE,
     needs_key=False,
     model="belljar",
     runs_code=True,
@@ -37,41 +34,26 @@ _GATEWAY = Vendor(
 )
 """A gateway of ours, as the library asks it; the settings know where it is."""
 
-VENDORS: Mapping[str, Vendor] = MappingProxyType(
+_OWN = (openai.VENDOR, anthropic.VENDOR, gemini.VENDOR, gemini.VERTEX, xai.VENDOR, *servers.VENDORS, _GATEWAY)
+
+VENDORS: Mapping[str, Vendor] = MappingProxyType({row.name: row for row in (*_OWN, *load_vendors(_OWN))})
+"""Our own, and those that other packages bring."""
+
+KINDS: Mapping[str, Vendor] = MappingProxyType(
     {
         row.name: row
-        for row in (
-            openai.VENDOR,
-            anthropic.VENDOR,
-            gemini.VENDOR,
-            gemini.VERTEX,
-            xai.VENDOR,
-            *servers.VENDORS,
-            _GATEWAY,
-        )
+        for row in (GENERIC, openai.VENDOR, *servers.VENDORS, gemini.VERTEX, *VENDORS.values(), anthropic.OF_2023)
     }
 )
+"""What a setting may call `quirks`: every vendor, a server of which nothing is known, and wires as they were once.
 
-PROFILES: Mapping[str, ServerProfile] = MappingProxyType(
-    {row.name: row for row in (GENERIC, openai.PROFILE, *servers.PROFILES, gemini.PROFILE, *anthropic.PROFILES)}
+The order decides whose server it is where a name has two of them in it.
+"""
+
+WIRES: Mapping[str, Wire] = MappingProxyType(
+    {wire.name: wire for wire in (CHAT, *(row.wire for row in VENDORS.values()))}
 )
-"""What a setting may call `quirks`. A vendor without a row is as most are."""
-
-DIALECTS: Mapping[str, str] = MappingProxyType(
-    {
-        "chat": "belljar.vendors.chat.dialect",
-        "openai": "belljar.vendors.openai.dialect",
-        "anthropic": "belljar.vendors.anthropic.dialect",
-        "gemini": "belljar.vendors.gemini.dialect",
-        "xai": "belljar.vendors.xai.dialect",
-    }
-)
-"""The wires that are spoken, by the modules that translate them."""
-
-
-def dialect_of(name: str) -> Dialect:
-    """The wire of this name: its module is loaded here, as whoever only looks at the rows needs no decoder."""
-    return cast(Dialect, import_module(DIALECTS[name]))
+"""What a setting may call `dialect`: the wires that are spoken."""
 
 
 _SEES = re.compile("|".join([servers.SEES, *(row.sees for row in VENDORS.values() if row.sees)]), re.IGNORECASE)
@@ -103,30 +85,24 @@ def vendor_of_host(base_url: str) -> Vendor | None:
     return None
 
 
-def profile_of_host(base_url: str) -> ServerProfile | None:
-    """The row of the vendor whose host this is."""
-    vendor = vendor_of_host(base_url)
-    return None if vendor is None else PROFILES.get(vendor.name)
-
-
-def profile_of_owners(owners: Iterable[str]) -> ServerProfile | None:
-    """The row of the server that says in its list of models that these own them; None where that tells nothing."""
+def vendor_of_owners(owners: Iterable[str]) -> Vendor | None:
+    """The server that says in its list of models that these own them; None where that tells nothing."""
     said = frozenset(owners)
-    rows = [row.name for row in VENDORS.values() if said.intersection(row.owners)]
-    return PROFILES[rows[0]] if len(rows) == 1 else None
+    rows = [row for row in VENDORS.values() if said.intersection(row.owners)]
+    return rows[0] if len(rows) == 1 else None
 
 
-def guess_profile(name: str, base_url: str) -> ServerProfile:
+def guess_vendor(name: str, base_url: str) -> Vendor:
     """The row that an upstream's address tells, or its port, or else its name: until the server itself was asked."""
-    vendor = profile_of_host(base_url)
+    vendor = vendor_of_host(base_url)
     if vendor is not None:
         return vendor
     port = urlsplit(base_url).port
-    by_port = {urlsplit(row.base_url).port: row.name for row in VENDORS.values() if row.own_port}
+    by_port = {urlsplit(row.base_url).port: row for row in VENDORS.values() if row.own_port}
     if port in by_port:
-        return PROFILES[by_port[port]]
+        return by_port[port]
     letters = "".join(filter(str.isalpha, name.lower()))
-    known = {row.replace("_", ""): row for row in PROFILES} | {
-        alias.replace("_", ""): row.name for row in servers.VENDORS for alias in row.aliases if alias != "local"
+    known = {row.name: row for row in KINDS.values()} | {
+        alias: row for row in servers.VENDORS for alias in row.aliases if alias != "local"
     }
-    return next((PROFILES[row] for word, row in known.items() if word in letters), GENERIC)
+    return next((row for word, row in known.items() if word.replace("_", "") in letters), GENERIC)

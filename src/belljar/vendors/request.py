@@ -6,7 +6,8 @@ from typing import Any, Literal, TypeAlias, TypeGuard
 
 from msgspec import Struct, field
 
-from belljar.wire.items import InputItem
+from belljar.errors import InvalidRequest
+from belljar.wire.items import Compaction, InputItem, ItemReference
 from belljar.wire.requests import Sampling
 from belljar.wire.responses import Reasoner, TextConfig
 from belljar.wire.tools import CodeInterpreterTool, CustomTool, FunctionTool, HostedTool, ToolChoice
@@ -24,12 +25,14 @@ class HostedFile(Struct, frozen=True, kw_only=True):
 
 
 class VendorFile(Struct, frozen=True, kw_only=True):
-    """A file that the vendor has under an id of its own."""
+    """A file that the vendor has under an id of its own, or is given here."""
 
     id: str
     name: str
     type: str = ""
     """Where somebody said so; else it follows from the name."""
+    data: bytes | None = None
+    """The file itself, from who knows that its vendor wants no id for it."""
 
 
 class Attached(Struct, frozen=True):
@@ -100,6 +103,8 @@ class ModelRequest(Struct, frozen=True, kw_only=True):
     prompt_cache_key: str | None = None
     service_tier: str | None = None
     safety_identifier: str | None = None
+    user: str | None = None
+    """OpenAI's older word for that and for `prompt_cache_key`."""
     truncation: Literal["auto", "disabled"] = "disabled"
     in_words: bool = False
     """The model is not given tools by its server: they are told in the prompt, and called in its answer."""
@@ -115,8 +120,8 @@ class ModelRequest(Struct, frozen=True, kw_only=True):
     """Calls of functions whose output tells of a failure, by their ids: some wires say so beside the output."""
     previous: str | None = None
     """The response by which the vendor remembers what came before `items`, where it remembers."""
-    store: bool = False
-    """The vendor may remember this turn."""
+    store: bool | None = False
+    """The vendor may remember this turn; None: it does as it does by itself."""
     hops: tuple[str, ...] = ()
     """Gateways that it came through before this one; of no concern to a dialect."""
 
@@ -128,3 +133,10 @@ class ModelRequest(Struct, frozen=True, kw_only=True):
 
 def _is_plain(item: Asked) -> TypeGuard[InputItem]:
     return type(item) is not Attached and type(item) is not Verbatim
+
+
+def refuse_item(model: str, item: Compaction | ItemReference) -> InvalidRequest:
+    """For wires that know no such thing."""
+    kind = type(item).__struct_config__.tag
+    message = f"input: {model!r} cannot be given {kind!r} items; send the items that it stands for"
+    return InvalidRequest(message, param="input")

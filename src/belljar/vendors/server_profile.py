@@ -1,4 +1,4 @@
-"""What a kind of model server takes and does in its own way, as one row."""
+"""What a kind of model server takes and does in its own way over OpenAI's wires: the columns of one row."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 from belljar.vendors.call_ids import CHAT
+from belljar.vendors.sampling import Row, row
 
 Member: TypeAlias = Literal[
     "stream_options",
@@ -21,16 +22,22 @@ Member: TypeAlias = Literal[
 Choosing: TypeAlias = Literal["none", "required", "named"]
 
 
+OPENAI_SAMPLING = ("stop", "seed", "presence_penalty", "frequency_penalty", "logit_bias")
+OPEN_SAMPLING = (*OPENAI_SAMPLING, "top_k", "min_p")
+"""What the servers of open models take beside what OpenAI does."""
+
+
 class ServerProfile(Struct, frozen=True, kw_only=True):
     """One kind of server. The defaults are what most take."""
 
-    name: str
     limit: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     """How it calls the most tokens that an answer may have."""
     developer: bool = False
     """It tells the role `developer` from `system`; elsewhere there is only `system`, once and first."""
     members: frozenset[Member] = frozenset(["stream_options"])
     """Members of the body beyond the common ones that it takes; the others are left out."""
+    sampling: Row = row(*OPEN_SAMPLING, "repetition_penalty", "chat_template_kwargs")
+    """What it takes of a caller's wishes for sampling. Who is not known is most likely one of the open servers."""
     strict: bool = False
     """Function tools may ask for arguments that fit their schema."""
     formats: frozenset[Literal["json_object", "json_schema"]] = frozenset(["json_object", "json_schema"])
@@ -47,16 +54,5 @@ class ServerProfile(Struct, frozen=True, kw_only=True):
     """Tools reach its models only if their chat template has a place for them, and it does not say whether."""
     call_ids: str = CHAT
     """What ids of calls it takes on the wire of chat completions, as a pattern for the whole of one."""
-    uploads: bool = True
-    """Files for the vendor's own sandbox may be uploaded, where its wire knows uploads."""
     ordered: bool = False
     """Whoever speaks after a tool is the assistant, and orders come only first or before a user's words."""
-    version: str = "2026-10-21"
-    """Of Anthropic's wire, where that is spoken."""
-    eager: bool = False
-    """There, a tool may ask for its input as it is written; elsewhere it comes in larger pieces."""
-    code_tool: str = "code_execution_20260521"
-    """There, the newest version of the vendor's own code execution; a model may take an older one only."""
-
-
-GENERIC = ServerProfile(name="generic")

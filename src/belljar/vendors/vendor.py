@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import timedelta
+from importlib import import_module
 from urllib.parse import urlsplit
 
 from msgspec import Struct
+
+from belljar.vendors.dialect import Dialect
+from belljar.vendors.file_reading import FileReading
+from belljar.vendors.model import Model
+from belljar.vendors.server_profile import ServerProfile
 
 VERSION = "/v1"
 """What stands at the end of every address here, and what some vendors' SDKs add themselves."""
@@ -25,6 +31,22 @@ class FileLimits(Struct, frozen=True, kw_only=True):
     source: str
 
 
+class Wire(Struct, frozen=True):
+    """A way to ask models over HTTP, which one or many kinds of server speak."""
+
+    name: str
+    """What the setting `dialect` calls it."""
+    dialect: str
+    """What translates it, `module:Class`; loaded when first used, as whoever only looks at rows needs no decoder.
+
+    The class is made with the row of the vendor whose server speaks it, and the name that the server has in errors.
+    """
+
+
+CHAT = Wire("chat", "belljar.vendors.chat.dialect:ChatDialect")
+"""OpenAI's older wire, that nearly every model server speaks."""
+
+
 class Vendor(Struct, frozen=True, kw_only=True):
     """One row. Whoever reads the variables hands them over."""
 
@@ -32,8 +54,10 @@ class Vendor(Struct, frozen=True, kw_only=True):
     title: str
     """What people call it."""
     aliases: tuple[str, ...] = ()
-    dialect: str = "chat"
-    """The wire that it speaks: a folder of `vendors`."""
+    wire: Wire = CHAT
+    """How it is asked, unless the settings say otherwise: many speak several."""
+    profile: ServerProfile = ServerProfile()
+    """What its servers take over OpenAI's wires."""
 
     keys: tuple[str, ...] = ()
     """Variables that may hold the key; the first that is set counts."""
@@ -63,10 +87,14 @@ class Vendor(Struct, frozen=True, kw_only=True):
     """Asked for where none is named; without one, the server's first."""
     models: str = ""
     """The provider in the table of models whose rows it serves, where that is not itself."""
+    model_rows: tuple[Model, ...] = ()
+    """Its models in the table, the newest first."""
     sees: str = ""
     """A pattern for a part of the names of its models that see pictures, for those that are in no table."""
     runs_code: bool = False
     """It can run code in a sandbox of its own."""
+    reading: FileReading | None = None
+    """Its models read files; without, only code does."""
 
     sdk: str = "openai"
     """The package by which the library asks it."""
@@ -79,6 +107,12 @@ class Vendor(Struct, frozen=True, kw_only=True):
     file_limits: FileLimits | None = None
     without_files: str = ""
     """Why it has no Files API, and what to do instead."""
+
+    def dialect(self, server: str = "", wire: Wire | None = None) -> Dialect:
+        """A wire as this vendor's servers speak it, its own where none is named; `server` names them in errors."""
+        module, _, name = (wire or self.wire).dialect.partition(":")
+        made: Dialect = getattr(import_module(module), name)(self, server or self.title)
+        return made
 
     def key_in(self, variables: Mapping[str, str]) -> str | None:
         return next(filter(None, (variables.get(name, "").strip() for name in self.keys)), None)
@@ -93,6 +127,10 @@ class Vendor(Struct, frozen=True, kw_only=True):
             return ""
         adds = self.adds_version or (self.local and not _path(said))
         return said.removesuffix(VERSION) + VERSION if adds else said
+
+
+GENERIC = Vendor(name="generic", title="the model's server", needs_key=False)
+"""A server of which nothing is known."""
 
 
 def _path(address: str) -> str:

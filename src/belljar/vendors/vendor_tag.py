@@ -1,8 +1,8 @@
 """What a vendor wants back unread, marked with whose it is: no other vendor is ever sent it.
 
 OpenAI's own may come unmarked, as callers may have it from there. It has no colon in it. It belongs to the id that the
-item had there, while ours has another: `keep` puts that id into the mark, `give_back` takes it out again. What this
-gateway itself sealed is marked too; from another gateway, which is then the vendor, it is like OpenAI's.
+item had there, while ours has another: `tag_reasoning` puts that id into the mark, `give_back` takes it out again. What
+this gateway itself sealed is marked too; from another gateway, which is then the vendor, it is like OpenAI's.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def is_tagged(kept: str) -> bool:
     return ":" in kept
 
 
-def keep(item: Reasoning) -> Reasoning:
+def tag_reasoning(item: Reasoning) -> Reasoning:
     """Reasoning of OpenAI's as we keep it."""
     sealed = item.encrypted_content
     if not isinstance(sealed, str) or not isinstance(item.id, str):

@@ -88,6 +88,11 @@ def not_an_id(path: str, value: str, beginning: str) -> InvalidRequest:
     )
 
 
+def has_nul(path: str) -> InvalidRequest:
+    """No store keeps it in a text."""
+    return InvalidRequest(f"Invalid '{path}': a NUL character is not text.", param=path, fault="invalid_value")
+
+
 def both(path: str, other: str) -> InvalidRequest:
     """Two that say the same in different ways, of which one would be passed over."""
     return InvalidRequest(

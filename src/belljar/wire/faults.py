@@ -98,7 +98,7 @@ def _find_type(error: BelljarError) -> tuple[str, str | None]:
             return "invalid_request_error", "invalid_api_key"
         case errors.OverQuota() | errors.RateLimited():
             return "rate_limit_error", "rate_limit_exceeded"
-        case errors.QuotaExceeded():
+        case errors.QuotaExceeded() | errors.StorageExceeded():
             return "insufficient_quota", "insufficient_quota"
         case errors.ContextTooLong():
             return "invalid_request_error", "context_length_exceeded"
@@ -134,7 +134,7 @@ def _param(error: BelljarError) -> str | None:
 
 def _after(error: BelljarError) -> float | None:
     match error:
-        case errors.OverQuota() | errors.RateLimited() | errors.Loading():
+        case errors.OverQuota() | errors.ProviderError() | errors.StoreUnavailable():
             return error.after
         case errors.NoneFree():
             return _NONE_FREE_AFTER

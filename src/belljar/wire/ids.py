@@ -8,7 +8,7 @@ import secrets
 from typing import Literal, TypeAlias
 
 Kind: TypeAlias = Literal[
-    "resp", "msg", "rs", "ci", "fc", "call", "cmp", "cntr", "cfile", "file", "conv", "ctc", "req", "key", "item"
+    "resp", "msg", "rs", "ci", "fc", "call", "cmp", "cntr", "cfile", "file", "conv", "ctc", "req", "key", "item", "gw"
 ]
 
 _BYTES = 24

@@ -126,6 +126,8 @@ def read_container(data: dict[str, Json]) -> CreateContainer:
     if data.get("skills"):
         raise error_messages.unsupported("skills", "Upload what the code needs as files instead.")
     container = fit(_drop_nulls(data, _CONTAINER | {"skills"}), CreateContainer, "")
+    if "\0" in container.name:
+        raise error_messages.has_nul("name")
     check_network(container.network_policy, "network_policy")
     return container
 

@@ -80,6 +80,8 @@ def read_item(value: Json, path: str) -> InputItem:
     """Keys that we do not know are let go: replayed items have those of their vendor and of later versions."""
     if not isinstance(value, dict):
         raise error_messages.wrong_type(path, ["an object"], value)
+    if isinstance(id := value.get("id"), str) and "\0" in id:
+        raise error_messages.has_nul(at(path, "id"))
     kind = value.get("type")
     if kind is None:
         kind = _guess_type(value, path)

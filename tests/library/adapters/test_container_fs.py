@@ -419,7 +419,11 @@ def test_a_tarball_is_read_in_whatever_order_and_however_it_is_compressed(tmp_pa
     }
 
 
-@pytest.mark.parametrize("content", [b"", b"no tar" * 100, gzip.compress(b"x" * 2000), gzip.compress(bytes(5000))[:20]])
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"no tar" * 100, gzip.compress(b"x" * 2000), gzip.compress(bytes(5000))[:20]],
+    ids=["empty", "no tar", "no tar in gzip", "cut"],
+)
 def test_what_is_no_tarball_is_told_by_its_path(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "files.tar").write_bytes(content)
     with pytest.raises(WorkspaceError, match=r"files\.tar: cannot be read as a tar archive"):

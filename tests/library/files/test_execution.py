@@ -278,12 +278,13 @@ def test_without_a_files_api_the_files_are_left_out_and_the_code_runs() -> None:
 
 
 def test_the_service_is_told_ids_and_paths(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    registry = FilesApiRegistry()
-    registry.register("plugin:mine", lambda: GatewayFiles(base_url=house.base_url))
-    monkeypatch.setattr("belljar.files.registry._shared", registry)
     model = Model()
     args = CodeExecutionArgs("sum", (written("a.csv", b"a"), "gone.csv", written("b.csv", b"b")))
-    got = run_code_execution(args, service_type="plugin:mine", generate_content_fn=model)
+    with GatewayFiles(base_url=house.base_url) as mine:
+        registry = FilesApiRegistry()
+        registry.register("plugin:mine", lambda: mine)
+        monkeypatch.setattr("belljar.files.registry._shared", registry)
+        got = run_code_execution(args, service_type="plugin:mine", generate_content_fn=model)
     [(_, config)] = model.asked
     assert [one.original_path for one in config.uploaded_files] == ["a.csv", "b.csv"]
     assert config.file_ids == tuple(one.file_id for one in config.uploaded_files)
@@ -314,8 +315,9 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
 
 
 @pytest.fixture
-def client(house: House) -> BaseClient:
-    return create_client("belljar", base_url=house.base_url, settings=ApiSettings())
+def client(house: House) -> Iterator[BaseClient]:
+    with create_client("belljar", base_url=house.base_url, settings=ApiSettings()) as client:
+        yield client
 
 
 def test_the_gateway_runs_it_and_gives_back_what_it_made(client: BaseClient, house: House) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ssl
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -38,18 +37,6 @@ TOOLS = [
 def server() -> Iterator[Replay]:
     with Replay() as replay:
         yield replay
-
-
-@pytest.fixture(scope="session")
-def plain() -> ssl.SSLContext:
-    """No address here is encrypted, and reading the machine's certificates takes longer than a test."""
-    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-
-
-@pytest.fixture
-def http(plain: ssl.SSLContext) -> Iterator[httpx2.Client]:
-    with httpx2.Client(verify=plain) as http:
-        yield http
 
 
 @pytest.fixture

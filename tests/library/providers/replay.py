@@ -14,22 +14,9 @@ from pathlib import Path
 from typing import Any, Self
 
 import yaml
+from tests.helpers.wire_meaning import meaning
 
 RECORDINGS = Path(__file__).parents[2] / "recordings"
-
-
-_DEFAULTS = {"stream": True, "store": True, "parallel_tool_calls": True}
-_FORM = {"format": {"type": "text"}}
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_plain(one) for one in value]
-    if not isinstance(value, dict):
-        return value
-    words = value.get("type") == "message"
-    kept = {name: one for name, one in value.items() if one is not None and not (words and name == "type")}
-    return {name: _plain(one) for name, one in kept.items() if _FORM.get(name) != one}
 
 
 @dataclass(frozen=True)
@@ -44,9 +31,9 @@ class Asked:
         return json.loads(self.body)
 
     @property
-    def plain(self) -> Any:
-        """A body of the Responses API without what is only spelling: what is so without it, too, is left out."""
-        return _plain({name: one for name, one in self.json.items() if _DEFAULTS.get(name, ...) != one})
+    def meaning(self) -> Any:
+        """The body without what is only spelling."""
+        return meaning(self.json)
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,10 @@ from typing import Any, cast
 
 import pytest
 from anthropic import Anthropic
+from tests.helpers.wire_meaning import meaning
 from tests.library.providers.conftest import TOOLS
 from tests.library.providers.replay import Replay, Reply, recorded
-from tests.library.providers.wires import claude, claude_refused, claude_streamed, meant, said
+from tests.library.providers.wires import claude, claude_refused, claude_streamed, said
 
 from belljar.config import ApiSettings
 from belljar.providers import AnthropicClient
@@ -42,9 +43,9 @@ def test_the_whole_conversation_each_time(server: Replay, make: Make) -> None:
     }
     asked = {"role": "user", "content": "List files"}
     assert first.json["stream"] is True
-    assert meant(first.json) == {**shared, "messages": [asked]}
+    assert meaning(first.json) == {**shared, "messages": [asked]}
     result = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "no", "is_error": True}
-    assert meant(second.json) == {
+    assert meaning(second.json) == {
         **shared,
         "messages": [
             asked,
@@ -118,7 +119,7 @@ def test_too_long_is_summarised_into_the_history_and_sent_again(server: Replay, 
     pieces: list[str] = []
     assert client.send_message("question 3", on_text=pieces.append if streaming else None).text == "ok"
     assert pieces == (["o", "k"] if streaming else [])
-    assert meant(server.asked[2].json["messages"]) == [
+    assert meaning(server.asked[2].json["messages"]) == [
         {"role": "user", "content": "[CONVERSATION SUMMARY]\nThey counted.\n[END SUMMARY]"},
         {"role": "assistant", "content": "answer 2"},
         {"role": "user", "content": "question 3"},
@@ -141,7 +142,7 @@ def test_code_execution_with_a_file_as_recorded(server: Replay, make: Make, tmp_
     upload, asked = server.asked
     assert (upload.method, upload.path) == ("POST", "/v1/files")
     assert b"banana,70" in upload.body
-    assert meant(asked.json) == {
+    assert meaning(asked.json) == {
         "model": "claude-sonnet-4-6",
         "max_tokens": 4096,
         "tools": [CODE],
@@ -281,7 +282,7 @@ def test_a_turn_that_paused_is_taken_up_again(server: Replay, make: Make) -> Non
     reply = client.send_message("x", code_execution=True)
     assert (reply.text, len(reply.code_executions), reply.is_complete) == ("One.", 1, True)
     paused = {"role": "assistant", "content": list(first)}
-    assert meant(server.asked[1].json["messages"]) == [{"role": "user", "content": "x"}, paused]
+    assert meaning(server.asked[1].json["messages"]) == [{"role": "user", "content": "x"}, paused]
     assert server.asked[1].json["container"] == "container_1"
     client.send_message("y")
     assert server.asked[2].json["messages"][1] == {"role": "assistant", "content": [*first, said("One.")]}
@@ -356,7 +357,7 @@ def test_what_on_text_raises_comes_out_and_ends_the_answer(server: Replay, make:
     with pytest.raises(LookupError, match="Hel"):
         client.send_message("x", on_text=refuse)
     assert client.send_message("x").text == "ok"
-    assert meant(server.asked[1].json["messages"]) == [{"role": "user", "content": "x"}]
+    assert meaning(server.asked[1].json["messages"]) == [{"role": "user", "content": "x"}]
 
 
 def test_a_history_without_the_vendors_blocks_goes_as_words(server: Replay, make: Make) -> None:
@@ -365,4 +366,4 @@ def test_a_history_without_the_vendors_blocks_goes_as_words(server: Replay, make
     client.context.add_message("assistant", "b")
     server.play(Reply(claude(said("c"))))
     client.send_message("d")
-    assert [one["content"] for one in meant(server.asked[0].json["messages"])] == ["a", "b", "d"]
+    assert [one["content"] for one in meaning(server.asked[0].json["messages"])] == ["a", "b", "d"]

@@ -30,8 +30,9 @@ def gateway(stage: Scene, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 
 @pytest.fixture
-def client(gateway: House) -> BaseClient:
-    return create_client(provider="belljar", base_url=gateway.base_url, settings=ApiSettings())
+def client(gateway: House) -> Iterator[BaseClient]:
+    with create_client(provider="belljar", base_url=gateway.base_url, settings=ApiSettings()) as client:
+        yield client
 
 
 def test_how_code_ended_is_exact(client: BaseClient) -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.library.providers.conftest import TOOLS
-from tests.library.providers.replay import Asked, Replay, Reply, recorded
+from tests.library.providers.replay import Replay, Reply, recorded
 from tests.library.providers.wires import gemini, gemini_refused, gemini_streamed
 
 from belljar.config import ApiSettings
@@ -19,19 +18,6 @@ from belljar.wire.responses import Usage
 
 Make = Callable[..., Any]
 MODEL = "gemini-3-flash-preview"
-
-
-def asked(request: Asked) -> Any:
-    """The body; the SDK writes some names as Python has them, and Google takes both."""
-
-    def camel(value: Any) -> Any:
-        if isinstance(value, list):
-            return [camel(one) for one in value]
-        if not isinstance(value, dict):
-            return value
-        return {re.sub(r"_([a-z])", lambda found: found[1].upper(), name): camel(one) for name, one in value.items()}
-
-    return camel(request.json)
 
 
 def user(*parts: dict[str, Any]) -> dict[str, Any]:
@@ -64,8 +50,8 @@ def test_a_recorded_call_and_its_result(server: Replay, make: Make) -> None:
             }
         ],
     }
-    assert asked(first) == {**shared, "contents": [user({"text": "How is it?"})]}
-    model, answer = asked(second)["contents"][1:]
+    assert first.meaning == {**shared, "contents": [user({"text": "How is it?"})]}
+    model, answer = second.meaning["contents"][1:]
     [part] = answered["candidates"][0]["content"]["parts"]
     assert model == {"role": "model", "parts": [part]}
     assert answer == user({"functionResponse": {"name": "weather", "response": {"output": "sun"}}})
@@ -81,7 +67,7 @@ def test_an_id_of_geminis_own_goes_back(server: Replay, make: Make) -> None:
     made = client.send_message("x").tool_calls
     assert [(call["id"], call["input"]["requires_confirmation"]) for call in made] == [("a", False), ("b", False)]
     client.send_tool_results([{"tool_use_id": id, "content": "no", "is_error": True} for id in ("a", "b")])
-    assert asked(server.asked[1])["contents"][-1] == user(
+    assert server.asked[1].meaning["contents"][-1] == user(
         *({"functionResponse": {"id": id, "name": "run_command", "response": {"error": "no"}}} for id in ("a", "b"))
     )
 
@@ -94,7 +80,7 @@ def test_streaming(server: Replay, make: Make) -> None:
     assert pieces == ["Hel", "lo"]
     assert server.asked[0].path == f"/v1/models/{MODEL}:streamGenerateContent?alt=sse"
     client.send_message("more")
-    assert asked(server.asked[1])["contents"][1] == {"role": "model", "parts": [{"text": "Hello"}]}
+    assert server.asked[1].meaning["contents"][1] == {"role": "model", "parts": [{"text": "Hello"}]}
 
 
 def test_a_recorded_stream_gives_what_its_pieces_say(server: Replay, make: Make) -> None:
@@ -113,7 +99,7 @@ def test_effort(server: Replay, make: Make, model: str, thinking: dict[str, Any]
     client.set_reasoning_effort("low")
     server.play(Reply(gemini({"text": "a"})))
     client.send_message("x")
-    assert asked(server.asked[0])["generationConfig"].get("thinkingConfig") == thinking
+    assert server.asked[0].meaning["generationConfig"].get("thinkingConfig") == thinking
 
 
 def test_an_answer_that_was_cut_off_says_so(server: Replay, make: Make) -> None:
@@ -143,7 +129,7 @@ def test_too_long_is_summarised_and_sent_again(server: Replay, make: Make, strea
         gemini_streamed("o", "k") if streaming else Reply(gemini({"text": "ok"})),
     )
     assert client.send_message("question 3", on_text=print if streaming else None).text == "ok"
-    assert asked(server.asked[2])["contents"] == [
+    assert server.asked[2].meaning["contents"] == [
         user({"text": "[CONVERSATION SUMMARY]\nThey counted.\n[END SUMMARY]"}),
         {"role": "model", "parts": [{"text": "answer 2"}]},
         user({"text": "question 3"}),
@@ -159,7 +145,7 @@ def test_recorded_code_execution(server: Replay, make: Make) -> None:
     server.play(Reply(body))
     client = make("gemini", model=MODEL)
     reply = client.send_message("What day is today in Utrecht?", code_execution=True)
-    assert asked(server.asked[0]) == {
+    assert server.asked[0].meaning == {
         "contents": [user({"text": "What day is today in Utrecht?"})],
         "generationConfig": {"maxOutputTokens": 4096},
         "tools": [{"codeExecution": {}}],
@@ -212,7 +198,7 @@ def test_files_are_uploaded_and_waited_for(server: Replay, make: Make, tmp_path:
     make("gemini", model=MODEL).send_message("Sum", files=[path], code_execution=True)
     assert server.asked[1].body == b"a,b\n"
     assert server.asked[2].path == "/v1/files/abc"
-    assert asked(server.asked[3])["contents"] == [
+    assert server.asked[3].meaning["contents"] == [
         user({"fileData": {"fileUri": "https://x/files/abc", "mimeType": "text/csv"}}, {"text": "Sum"})
     ]
 
@@ -220,7 +206,7 @@ def test_files_are_uploaded_and_waited_for(server: Replay, make: Make, tmp_path:
 def test_a_model_that_cannot_do_both_runs_code(server: Replay, make: Make, caplog: pytest.LogCaptureFixture) -> None:
     server.play(Reply(gemini({"text": "ok"})))
     make("gemini", model="gemini-2.5-flash", tools=TOOLS).send_message("x", code_execution=True)
-    assert asked(server.asked[0])["tools"] == [{"codeExecution": {}}]
+    assert server.asked[0].meaning["tools"] == [{"codeExecution": {}}]
     assert "runs code or calls tools, not both" in caplog.messages[0]
 
 
@@ -233,7 +219,7 @@ def test_vertex_takes_what_is_in_cloud_storage(server: Replay, gemini_sdk: Any, 
     server.play(Reply(gemini({"text": "ok"})))
     kept = FileReference(id="", filename="data.csv", mime_type="text/csv", uri="gs://b/data.csv")
     client.send_message("x", files=[kept], code_execution=True)
-    assert asked(server.asked[0])["contents"][0]["parts"][0] == {
+    assert server.asked[0].meaning["contents"][0]["parts"][0] == {
         "fileData": {"fileUri": "gs://b/data.csv", "mimeType": "text/csv"}
     }
 
@@ -259,7 +245,7 @@ def test_vertex_answers_as_ai_studio_does(server: Replay, gemini_sdk: Any, verte
     studio, vertex = server.asked
     assert studio.path.startswith(f"/v1/models/{MODEL}:")
     assert vertex.path.startswith(f"/v1/projects/p/locations/l/publishers/google/models/{MODEL}:")
-    there, here = asked(studio), asked(vertex)
+    there, here = studio.meaning, vertex.meaning
     assert there.pop("toolConfig") == {"includeServerSideToolInvocations": True}
     assert here.pop("toolConfig") == {"functionCallingConfig": {"streamFunctionCallArguments": True}}
     assert there == here

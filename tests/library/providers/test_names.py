@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from belljar.errors import WorkspaceConflictError, WorkspaceSecurityError
+from belljar.output_names import below, free_name
 from belljar.providers.code_execution import Description, OutputFile, told_apart
-from belljar.providers.output_names import below, free_name
 
 NAMES = st.text(st.sampled_from("ab.-12/\\\0 \ud800é"), max_size=8)
 

@@ -42,14 +42,14 @@ def test_the_whole_request_and_the_chain(server: Replay, make: Make) -> None:
     client.send_message("And now?")
     one, two = server.asked
     assert (one.method, one.path) == ("POST", "/v1/responses")
-    assert one.plain == {
+    assert one.meaning == {
         "model": "gpt-5.2",
         "instructions": "Be brief.\n\nIt is Monday.",
         "input": [{"role": "user", "content": "Hello"}],
         "tools": [STRICT],
         "max_output_tokens": 4096,
     }
-    assert two.plain == {
+    assert two.meaning == {
         "model": "gpt-5.2",
         "instructions": "Be brief.",
         "input": [{"role": "user", "content": "And now?"}],
@@ -68,8 +68,8 @@ def test_clearing_breaks_the_chain(server: Replay, make: Make) -> None:
     stats = client.get_context_stats()
     assert (stats["has_response_chain"], stats["message_count"]) == (False, 0)
     client.send_message("two")
-    assert server.asked[1].plain["input"] == [{"role": "user", "content": "two"}]
-    assert "previous_response_id" not in server.asked[1].plain
+    assert server.asked[1].meaning["input"] == [{"role": "user", "content": "two"}]
+    assert "previous_response_id" not in server.asked[1].meaning
 
 
 def test_streaming_hands_over_each_piece_and_returns_the_whole(server: Replay, make: Make) -> None:
@@ -81,7 +81,7 @@ def test_streaming_hands_over_each_piece_and_returns_the_whole(server: Replay, m
     assert reply.text == "Hello!"
     assert server.asked[0].json["stream"] is True
     client.send_message("more")
-    assert server.asked[1].plain["previous_response_id"] == "resp_1"
+    assert server.asked[1].meaning["previous_response_id"] == "resp_1"
 
 
 def test_parallel_calls_with_defaults_for_nulls_and_their_results(server: Replay, make: Make) -> None:
@@ -105,7 +105,7 @@ def test_parallel_calls_with_defaults_for_nulls_and_their_results(server: Replay
         {"tool_use_id": "call_b", "content": "no", "is_error": True},
     ]
     assert client.send_tool_results(results).text == "Two files."
-    asked = server.asked[1].plain
+    asked = server.asked[1].meaning
     assert asked["previous_response_id"] == "resp_1"
     assert asked["input"] == [
         {"type": "function_call_output", "call_id": "call_a", "output": "a b"},
@@ -142,7 +142,7 @@ def test_parallel_tool_calls_can_be_off(server: Replay, make: Make) -> None:
     client = make(tools=TOOLS, parallel_tool_calls=False)
     server.play(responded("resp_1", message("a")))
     client.send_message("x")
-    assert server.asked[0].plain["parallel_tool_calls"] is False
+    assert server.asked[0].meaning["parallel_tool_calls"] is False
 
 
 # -- effort and verbosity ---------------------------------------------------------------------------------------------
@@ -155,8 +155,8 @@ def test_effort_and_verbosity_go_out_together(server: Replay, make: Make, effort
     client.set_reasoning_effort(effort)
     client.set_verbosity("low")
     client.send_message("x")
-    assert server.asked[0].plain["reasoning"] == {"effort": effort}
-    assert server.asked[0].plain["text"] == {"verbosity": "low"}
+    assert server.asked[0].meaning["reasoning"] == {"effort": effort}
+    assert server.asked[0].meaning["text"] == {"verbosity": "low"}
     stats = client.get_context_stats()
     assert (stats["reasoning_effort"], stats["verbosity"], stats["is_gpt5_model"]) == (effort, "low", True)
 
@@ -166,7 +166,7 @@ def test_nothing_is_sent_of_what_was_not_set(server: Replay, make: Make, model: 
     client = make(model=model)
     server.play(responded("resp_1", message("a")))
     client.send_message("x")
-    assert not {"reasoning", "text", "tools", "instructions", "previous_response_id"} & set(server.asked[0].plain)
+    assert not {"reasoning", "text", "tools", "instructions", "previous_response_id"} & set(server.asked[0].meaning)
 
 
 def test_a_model_that_takes_neither_gets_neither(server: Replay, make: Make, caplog: pytest.LogCaptureFixture) -> None:
@@ -179,8 +179,8 @@ def test_a_model_that_takes_neither_gets_neither(server: Replay, make: Make, cap
     assert caplog.messages[-1] == "gpt-4o takes no verbosity: it is left out"
     server.play(responded("resp_1", message("a")))
     client.send_message("x")
-    assert server.asked[0].plain["model"] == "gpt-4o"
-    assert not {"reasoning", "text"} & set(server.asked[0].plain)
+    assert server.asked[0].meaning["model"] == "gpt-4o"
+    assert not {"reasoning", "text"} & set(server.asked[0].meaning)
     stats = client.get_context_stats()
     assert stats.get("reasoning_effort", "N/A") == stats.get("verbosity", "N/A") == "N/A"
 
@@ -190,7 +190,7 @@ def test_a_model_gets_the_effort_that_it_has(server: Replay, make: Make) -> None
     client.set_reasoning_effort("xhigh")
     server.play(responded("resp_1", message("a")))
     client.send_message("x")
-    assert server.asked[0].plain["reasoning"] == {"effort": "high"}
+    assert server.asked[0].meaning["reasoning"] == {"effort": "high"}
 
 
 def test_values_that_there_are_not_are_refused(make: Make) -> None:
@@ -227,7 +227,7 @@ def test_a_full_context_is_summarised_and_a_new_chain_begins_with_the_recent_mes
     reply = client.send_message("question 4", on_text=pieces.append if streaming else None)
     assert reply.text == "So it is."
     assert "".join(pieces) == ("So it is." if streaming else "")
-    summarised, asked = (one.plain for one in server.asked)
+    summarised, asked = (one.meaning for one in server.asked)
     assert summarised["store"] is False
     assert "previous_response_id" not in summarised
     told = summarised["input"][0]["content"]
@@ -245,9 +245,9 @@ def test_a_full_context_is_summarised_and_a_new_chain_begins_with_the_recent_mes
     assert (stats["summarized_message_count"], stats["has_summary"], stats["message_count"]) == (6, True, 4)
     client.context.context_budget = 150_000
     client.send_message("question 5")
-    assert server.asked[2].plain["previous_response_id"] == "resp_b"
-    assert server.asked[2].plain["input"] == [{"role": "user", "content": "question 5"}]
-    assert "They counted." in server.asked[2].plain["instructions"]
+    assert server.asked[2].meaning["previous_response_id"] == "resp_b"
+    assert server.asked[2].meaning["input"] == [{"role": "user", "content": "question 5"}]
+    assert "They counted." in server.asked[2].meaning["instructions"]
 
 
 @pytest.mark.parametrize("streaming", [False, True])
@@ -270,7 +270,7 @@ def test_a_conversation_that_is_too_long_is_summarised_and_sent_again_once(
     reply = client.send_message("question 4", on_text=pieces.append if streaming else None)
     assert reply.text == "ok"
     assert pieces == (["ok"] if streaming else [])
-    first, _, second = (one.plain for one in server.asked)
+    first, _, second = (one.meaning for one in server.asked)
     assert (first["previous_response_id"], first["input"]) == ("resp_3", [{"role": "user", "content": "question 4"}])
     assert second["input"] == [{"role": "assistant", "content": "answer 3"}, {"role": "user", "content": "question 4"}]
     assert "previous_response_id" not in second
@@ -288,7 +288,7 @@ def test_it_is_tried_again_only_once_and_the_turn_is_not_kept(server: Replay, ma
     assert [one["content"] for one in client.context.recent] == ["answer 3"]
     server.play(responded("resp_b", message("ok")))
     client.send_message("question 4")
-    assert server.asked[3].plain["input"] == [
+    assert server.asked[3].meaning["input"] == [
         {"role": "assistant", "content": "answer 3"},
         {"role": "user", "content": "question 4"},
     ]
@@ -312,7 +312,7 @@ def test_a_summary_keeps_calls_and_their_results_together(server: Replay, make: 
     )
     client.send_message("List files")
     client.send_tool_results([{"tool_use_id": "call_a", "content": {"files": ["a"]}}])
-    assert server.asked[-1].plain["input"] == [
+    assert server.asked[-1].meaning["input"] == [
         {"role": "assistant", "content": "Let me look."},
         {"type": "function_call", "call_id": "call_a", "name": "run_command", "arguments": '{"command": "ls"}'},
         {"type": "function_call_output", "call_id": "call_a", "output": '{"files": ["a"]}'},
@@ -325,7 +325,7 @@ def test_a_failed_request_can_be_sent_again(server: Replay, make: Make) -> None:
     with pytest.raises(OpenAIError):
         client.send_message("question 1")
     client.send_message("question 1")
-    assert server.asked[0].plain == server.asked[1].plain
+    assert server.asked[0].meaning == server.asked[1].meaning
     assert [one["content"] for one in client.context.recent] == ["question 0", "answer 0", "question 1", "ok"]
 
 
@@ -334,7 +334,7 @@ def test_a_chain_that_the_server_has_lost_is_begun_again(server: Replay, make: M
     lost = refused(400, "gone", code="previous_response_not_found", param="previous_response_id")
     server.play(lost, responded("resp_b", message("ok")))
     assert client.send_message("question 1").text == "ok"
-    assert server.asked[1].plain["input"] == [
+    assert server.asked[1].meaning["input"] == [
         {"role": "user", "content": "question 0"},
         {"role": "assistant", "content": "answer 0"},
         {"role": "user", "content": "question 1"},
@@ -399,7 +399,7 @@ def test_code_execution_with_files(server: Replay, make: Make, tmp_path: Any) ->
     assert (upload.method, upload.path) == ("POST", "/v1/files")
     assert b'name="purpose"\r\n\r\nuser_data' in upload.body
     assert b"apple,30" in upload.body
-    assert asked.plain == {
+    assert asked.meaning == {
         "model": "gpt-5.2",
         "input": [{"role": "user", "content": "Sum the values"}],
         "max_output_tokens": 4096,
@@ -411,7 +411,7 @@ def test_code_execution_with_files(server: Replay, make: Make, tmp_path: Any) ->
     logs = "".join(output["logs"] for output in cell["outputs"] or [])
     assert (execution.code, execution.stdout, execution.outcome) == (cell["code"], logs, "OUTCOME_OK")
     client.send_message("And now?", code_execution=True)
-    assert server.asked[2].plain["tools"] == [{"type": "code_interpreter", "container": {"type": "auto"}}]
+    assert server.asked[2].meaning["tools"] == [{"type": "code_interpreter", "container": {"type": "auto"}}]
 
 
 def cited(id: str, filename: str) -> dict[str, Any]:
@@ -517,7 +517,7 @@ def test_the_tool_goes_on_with_the_results_of_other_tools(server: Replay, make: 
     )
     client.send_message("x", code_execution=True)
     client.send_tool_results([{"tool_use_id": "call_1", "content": ""}])
-    assert server.asked[1].plain["tools"][-1] == {"type": "code_interpreter", "container": {"type": "auto"}}
+    assert server.asked[1].meaning["tools"][-1] == {"type": "code_interpreter", "container": {"type": "auto"}}
 
 
 def test_files_without_code_are_for_the_model(server: Replay, make: Make, tmp_path: Any) -> None:
@@ -529,7 +529,7 @@ def test_files_without_code_are_for_the_model(server: Replay, make: Make, tmp_pa
     }  # fmt: skip
     server.play(Reply(uploaded), responded("resp_1", message("ok")))
     make().send_message("Read this", files=[str(path)])
-    assert server.asked[1].plain["input"] == [
+    assert server.asked[1].meaning["input"] == [
         {
             "role": "user",
             "content": [{"type": "input_file", "file_id": "file-1"}, {"type": "input_text", "text": "Read this"}],
@@ -556,7 +556,7 @@ def test_files_can_be_uploaded_by_another(server: Replay, openai_sdk: OpenAI, tm
     client = OpenAIClient(client=openai_sdk, settings=ApiSettings(), uploads=Elsewhere())
     server.play(responded("resp_1", message("ok")))
     client.send_message("x", files=[tmp_path / "a.csv", given], code_execution=True)
-    [tool] = server.asked[0].plain["tools"]
+    [tool] = server.asked[0].meaning["tools"]
     assert tool["container"]["file_ids"] == ["file-a.csv", "file-b"]
 
 
@@ -567,7 +567,7 @@ def test_a_picture_is_looked_at_and_a_document_read(server: Replay, make: Make) 
         FileReference(id="file-2", filename="a.pdf", mime_type="application/pdf"),
     ]
     make().send_message("What is it?", files=files)
-    [asked] = server.asked[0].plain["input"]
+    [asked] = server.asked[0].meaning["input"]
     assert [(part["type"], part.get("file_id")) for part in asked["content"]] == [
         ("input_image", "file-1"),
         ("input_file", "file-2"),

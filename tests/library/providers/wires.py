@@ -115,23 +115,6 @@ def said(text: str) -> dict[str, Any]:
     return {"type": "text", "text": text}
 
 
-def meant(body: Any) -> Any:
-    """A request by what it means: a lone text is its words, and what is so without being said is left out."""
-    if isinstance(body, list):
-        return [meant(one) for one in body]
-    if not isinstance(body, dict):
-        return body
-    made = {name: meant(one) for name, one in body.items()}
-    if made.get("stream") is True:
-        del made["stream"]
-    if made.get("tool_choice") == {"type": "auto"}:
-        del made["tool_choice"]
-    match made.get("content"):
-        case [{"type": "text", "text": text, **more}] if not more:
-            made["content"] = text
-    return made
-
-
 def claude_streamed(*pieces: str) -> Reply:
     events: list[dict[str, Any]] = [
         {"type": "message_start", "message": {**claude(), "stop_reason": None}},

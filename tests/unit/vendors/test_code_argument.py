@@ -103,6 +103,7 @@ def test_half_a_character_is_held_back(text: str) -> None:
         ("{}", ""),
         ('{"a": "x", "b": "y"}', ""),
         ('{"a": [{"code": "inner"}], "b": -1.5e3, "c": true}', ""),
+        (r'{"a": {"b": "\"}\u00e9\\"}, "code": "x"}', "x"),
     ],
 )
 def test_corners_of_json(text: str, code: str) -> None:

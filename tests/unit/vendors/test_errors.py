@@ -17,17 +17,20 @@ from belljar.errors import (
     RateLimited,
     Unreachable,
 )
-from belljar.vendors.chat import dialect as chat
-from belljar.vendors.errors import fault, reported
-from belljar.vendors.openai import dialect as openai
+from belljar.vendors.errors import fault, read_stream_error
+from belljar.vendors.registry import WIRES
+from belljar.vendors.vendor import GENERIC
 
 
 def said(message: str, code: Any = None, kind: str | None = None, param: str | None = None) -> bytes:
     return json.dumps({"error": {"message": message, "type": kind, "param": param, "code": code}}).encode()
 
 
-def test_both_dialects_read_them_alike() -> None:
-    assert chat.fault is openai.fault is fault
+@pytest.mark.parametrize("wire", WIRES)
+def test_every_dialect_names_the_server_it_is_bound_to(wire: str) -> None:
+    for server in ("acme", "lab"):
+        meant = GENERIC.dialect(server, WIRES[wire]).fault(401, {}, b"{}")
+        assert (type(meant), str(meant)) == (BadKey, f"{server} refused the key (401)")
 
 
 @pytest.mark.parametrize(
@@ -107,8 +110,8 @@ def test_by_code_then_by_status(status: int, body: bytes, error: type[ProviderEr
 def test_a_conversation_that_does_not_fit_is_known_by_its_words(message: str) -> None:
     for code, kind in ((None, None), ("rate_limit_exceeded", "tokens"), (400, "BadRequestError")):
         assert type(fault(400, {}, said(message, code, kind), "acme")) is ContextTooLong
-    assert type(reported({"message": message}, "acme")) is ContextTooLong
-    assert type(reported(message, "acme")) is ContextTooLong
+    assert type(read_stream_error({"message": message}, "acme")) is ContextTooLong
+    assert type(read_stream_error(message, "acme")) is ContextTooLong
 
 
 MMPROJ = "image input is not supported - hint: if this is unexpected, you may need to provide the mmproj"
@@ -137,8 +140,8 @@ MMPROJ = "image input is not supported - hint: if this is unexpected, you may ne
 def test_what_a_model_cannot_take_is_the_callers_to_change(status: int, message: str, blind: bool) -> None:
     for error in (
         fault(status, {}, said(message, status, "server_error"), "acme"),
-        reported({"code": status, "message": message, "type": "server_error"}, "acme"),
-        reported({"message": message, "type": "api_error"}, "acme"),
+        read_stream_error({"code": status, "message": message, "type": "server_error"}, "acme"),
+        read_stream_error({"message": message, "type": "api_error"}, "acme"),
     ):
         assert type(error) is Declined
         assert error.status == 400
@@ -212,7 +215,7 @@ def test_a_refused_key_is_not_quoted() -> None:
     error = fault(401, {}, said("Incorrect API key provided: sk-proj-abc***xyz.", "invalid_api_key"), "acme")
     assert type(error) is BadKey
     assert str(error) == "acme refused the key (401)"
-    assert "(" not in str(reported({"code": "invalid_api_key"}, "acme"))
+    assert "(" not in str(read_stream_error({"code": "invalid_api_key"}, "acme"))
 
 
 @pytest.mark.parametrize(
@@ -240,14 +243,14 @@ def test_a_wrong_address_is_the_operators() -> None:
 
 
 def test_inside_a_stream_the_code_may_be_a_status() -> None:
-    assert type(reported({"code": 429, "message": "x"}, "acme")) is RateLimited
-    assert type(reported({"code": 400, "message": "x"}, "acme")) is Declined
-    assert type(reported({"code": 600, "message": "x"}, "acme")) is ProviderError
-    assert type(reported({"code": 7, "message": "x"}, "acme")) is ProviderError
-    assert type(reported({"type": "invalid_request_error", "code": None, "message": "x"}, "acme")) is Declined
-    assert type(reported({"code": "image_too_large", "message": "x"}, "acme")) is Declined
+    assert type(read_stream_error({"code": 429, "message": "x"}, "acme")) is RateLimited
+    assert type(read_stream_error({"code": 400, "message": "x"}, "acme")) is Declined
+    assert type(read_stream_error({"code": 600, "message": "x"}, "acme")) is ProviderError
+    assert type(read_stream_error({"code": 7, "message": "x"}, "acme")) is ProviderError
+    assert type(read_stream_error({"type": "invalid_request_error", "code": None, "message": "x"}, "acme")) is Declined
+    assert type(read_stream_error({"code": "image_too_large", "message": "x"}, "acme")) is Declined
     assert type(fault(500, {}, said("x", kind="invalid_request_error"), "acme")) is ProviderError
-    assert str(reported({}, "acme")) == "acme: it reported an error without a word"
+    assert str(read_stream_error({}, "acme")) == "acme: it reported an error without a word"
 
 
 def test_recorded_errors() -> None:

@@ -14,15 +14,10 @@ from belljar.testing import Call
 from belljar.testing.gemini_wire import GeminiWire
 from belljar.testing.wires import ChatWire, MessagesWire, ResponsesWire, Wire
 from belljar.vendors import function_names
-from belljar.vendors.anthropic import dialect as anthropic
-from belljar.vendors.chat import dialect as chat
 from belljar.vendors.deltas import CallBegun
-from belljar.vendors.dialect import Dialect
-from belljar.vendors.gemini import dialect as gemini
-from belljar.vendors.openai import dialect as openai
+from belljar.vendors.registry import WIRES
 from belljar.vendors.request import ModelRequest
-from belljar.vendors.server_profile import GENERIC
-from belljar.vendors.xai import dialect as xai
+from belljar.vendors.vendor import GENERIC
 from belljar.wire.items import CustomToolCall, FunctionCall, Message
 from belljar.wire.tools import AllowedTools, Choice, CodeInterpreterTool, CustomTool, FunctionTool, HostedTool
 
@@ -40,12 +35,12 @@ def asked(*tools: Any, **more: Any) -> ModelRequest:
 @FORMS
 @given(st.lists(st.text(max_size=130), unique=True))
 def test_every_name_fits_and_is_its_own(form: re.Pattern[str], given: list[str]) -> None:
-    request = function_names.fitted(asked(*(CustomTool(name=name) for name in given)), form)
+    request = function_names.fit_names(asked(*(CustomTool(name=name) for name in given)), form)
     sent = [tool.name for tool in request.tools if isinstance(tool, CustomTool)]
     assert all(form.fullmatch(name) for name in sent)
     assert len(set(sent)) == len(sent)
     assert [a == b for a, b in zip(sent, given, strict=True)] == [bool(form.fullmatch(name)) for name in given]
-    assert function_names.fitted(request, form) is request
+    assert function_names.fit_names(request, form) is request
 
 
 def test_tools_choices_and_calls_have_the_same_name() -> None:
@@ -57,7 +52,7 @@ def test_tools_choices_and_calls_have_the_same_name() -> None:
         FunctionCall(call_id="3", name="f", arguments="{}"),
     )
     for choice in (Choice(type="function", name=LONG), Choice(type="code_interpreter")):
-        request = function_names.fitted(
+        request = function_names.fit_names(
             ModelRequest(model="m", items=(SAID, *called), tools=(function, custom, *others), tool_choice=choice),
             function_names.CHAT,
         )
@@ -70,26 +65,34 @@ def test_tools_choices_and_calls_have_the_same_name() -> None:
         assert isinstance(request.tool_choice, Choice)
         assert request.tool_choice.name == (one.name if choice.type == "function" else choice.name)
     allowed = AllowedTools(mode="auto", tools=(Choice(type="function", name=LONG), Choice(type="function", name="f")))
-    request = function_names.fitted(asked(function, custom, tool_choice=allowed), function_names.CHAT)
+    request = function_names.fit_names(asked(function, custom, tool_choice=allowed), function_names.CHAT)
     assert isinstance(request.tool_choice, AllowedTools)
     assert [tool.name for tool in request.tool_choice.tools] == [getattr(request.tools[0], "name", ""), "f"]
-    assert function_names.fitted(asked(function, tool_choice="required"), function_names.CHAT).tool_choice == "required"
+    assert (
+        function_names.fit_names(asked(function, tool_choice="required"), function_names.CHAT).tool_choice == "required"
+    )
 
 
 @pytest.mark.parametrize(
-    ("dialect", "wire"),
-    [(chat, ChatWire), (openai, ResponsesWire), (xai, ResponsesWire), (anthropic, MessagesWire), (gemini, GeminiWire)],
-    ids=["chat", "openai", "xai", "anthropic", "gemini"],
+    ("spoken", "wire"),
+    [
+        ("chat", ChatWire),
+        ("openai", ResponsesWire),
+        ("xai", ResponsesWire),
+        ("anthropic", MessagesWire),
+        ("gemini", GeminiWire),
+    ],
 )
-def test_calls_come_back_under_the_name_that_was_declared(dialect: Dialect, wire: type[Wire]) -> None:
+def test_calls_come_back_under_the_name_that_was_declared(spoken: str, wire: type[Wire]) -> None:
+    dialect = GENERIC.dialect("acme", WIRES[spoken])
     request = asked(CustomTool(name="a b"), FunctionTool(name="f"))
-    sent = json.loads(dialect.encode(request, GENERIC))["tools"]
+    sent = json.loads(dialect.encode(request))["tools"]
     declared = [one for tool in sent for one in tool.get("functionDeclarations", [tool])]
     odd, plain = (tool.get("function", tool)["name"] for tool in declared)
     assert re.fullmatch("a_b_[0-9a-f]{6}", odd)
     answer = wire(1)
     calls = [Call(name, '{"input": "x"}') for name in (odd, plain)]
-    decoder = dialect.decoder(request, GENERIC, "acme")
+    decoder = dialect.decoder(request)
     deltas = decoder.feed(answer.begin() + b"".join(map(answer.call, calls)) + answer.end()) + decoder.close()
     assert [delta.name for delta in deltas if isinstance(delta, CallBegun)] == ["a b", "f"]
     assert decoder.resume() is None

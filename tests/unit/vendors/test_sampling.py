@@ -7,13 +7,9 @@ from typing import Any
 
 import pytest
 
-from belljar.vendors.anthropic import dialect as anthropic
-from belljar.vendors.chat import dialect as chat
-from belljar.vendors.gemini import dialect as gemini
-from belljar.vendors.openai import dialect as openai
-from belljar.vendors.registry import PROFILES
+from belljar.vendors.dialect import Dialect
+from belljar.vendors.registry import KINDS, WIRES
 from belljar.vendors.request import ModelRequest
-from belljar.vendors.xai import dialect as xai
 from belljar.wire.items import Message
 from belljar.wire.requests import Sampling
 
@@ -28,7 +24,6 @@ ALL = Sampling(
     repetition_penalty=1.1,
     chat_template_kwargs={"enable_thinking": False},
 )
-DIALECTS: dict[str, Any] = {"chat": chat, "openai": openai, "xai": xai, "gemini": gemini, "anthropic": anthropic}
 THEIRS = {
     *("stop", "seed", "presence_penalty", "frequency_penalty", "logit_bias", "top_k", "min_p", "repetition_penalty"),
     *("chat_template_kwargs", "repeat_penalty", "random_seed", "stop_sequences", "stopSequences", "topK"),
@@ -36,9 +31,13 @@ THEIRS = {
 }
 
 
+def bound(dialect: str, server: str) -> Dialect:
+    return KINDS[server].dialect("acme", WIRES[dialect])
+
+
 def sent(dialect: str, server: str, model: str = "m", asked: Sampling = ALL) -> dict[str, Any]:
     request = ModelRequest(model=model, items=(Message(role="user", content="hi"),), sampling=asked)
-    body = json.loads(DIALECTS[dialect].encode(request, PROFILES[server]))
+    body = json.loads(bound(dialect, server).encode(request))
     return {name: value for name, value in {**body, **body.get("generationConfig", {})}.items() if name in THEIRS}
 
 
@@ -84,13 +83,13 @@ def test_what_is_sent(dialect: str, server: str, members: dict[str, Any]) -> Non
 
 @pytest.mark.parametrize(
     ("dialect", "server"),
-    [("chat", name) for name in PROFILES]
+    [("chat", name) for name in KINDS]
     + [("openai", "openai"), ("xai", "generic"), ("gemini", "generic")]
     + [("anthropic", "anthropic"), ("anthropic", "anthropic-2023-06-01")],
 )
 def test_what_is_said_to_be_carried_is_sent_and_nothing_else(dialect: str, server: str) -> None:
     for name, value in ALL.given().items():
-        carried = name in DIALECTS[dialect].carried("m", PROFILES[server])
+        carried = name in bound(dialect, server).sampling_names("m")
         assert bool(sent(dialect, server, asked=Sampling(**{name: value}))) is carried, name
 
 
@@ -111,7 +110,7 @@ def test_values_that_ask_for_nothing_are_sent_and_are_no_wishes() -> None:
 
 def test_logprobs_are_asked_for_without_others_beside_them() -> None:
     asked = ModelRequest(model="m", items=(Message(role="user", content="hi"),), logprobs=True)
-    body = json.loads(chat.encode(asked, PROFILES["vllm"]))
+    body = json.loads(bound("chat", "vllm").encode(asked))
     assert (body["logprobs"], "top_logprobs" in body) == (True, False)
-    assert json.loads(openai.encode(asked, PROFILES["openai"]))["include"] == ["message.output_text.logprobs"]
-    assert json.loads(xai.encode(asked, PROFILES["generic"]))["logprobs"] is True
+    assert json.loads(bound("openai", "openai").encode(asked))["include"] == ["message.output_text.logprobs"]
+    assert json.loads(bound("xai", "xai").encode(asked))["logprobs"] is True

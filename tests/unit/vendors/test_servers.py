@@ -3,8 +3,8 @@
 import pytest
 
 from belljar.vendors.chat.servers import for_model
-from belljar.vendors.registry import PROFILES, guess_profile, profile_of_owners
-from belljar.vendors.server_profile import GENERIC
+from belljar.vendors.registry import KINDS, guess_vendor, vendor_of_owners
+from belljar.vendors.vendor import GENERIC
 
 
 def test_every_kind_has_a_row() -> None:
@@ -24,8 +24,8 @@ def test_every_kind_has_a_row() -> None:
         "anthropic-2023-06-01",
         "generic",
     }
-    assert kinds <= set(PROFILES)
-    assert all(row.name == name for name, row in PROFILES.items())
+    assert kinds <= set(KINDS)
+    assert all(row.name == name for name, row in KINDS.items())
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_every_kind_has_a_row() -> None:
         ("x", "https://us-central1-aiplatform.googleapis.com/v1/projects/p", "vertex"),
         ("x", "https://aiplatform.eu.rep.googleapis.com/v1/projects/p", "vertex"),
         ("x", "https://aiplatform.googleapis.com/v1/publishers/google", "vertex"),
-        ("x", "https://generativelanguage.googleapis.com/v1", "generic"),
+        ("x", "https://generativelanguage.googleapis.com/v1", "gemini"),
         ("x", "http://127.0.0.1:11434/v1", "ollama"),
         ("openai", "http://localhost:1234/v1", "lm_studio"),
         ("vllm", "http://gpu:8000/v1", "vllm"),
@@ -56,11 +56,14 @@ def test_every_kind_has_a_row() -> None:
         ("x", "http://notopenai.com/v1", "generic"),
         ("x", "https://api.mistral.ai/v1", "mistral"),
         ("my-mistral", "http://proxy/v1", "mistral"),
+        ("qwen-on-vllm", "http://gpu:8000/v1", "vllm"),
+        ("anthropic-by-openrouter", "http://proxy/v1", "openrouter"),
+        ("gemini-at-vertex", "http://proxy/v1", "vertex"),
         ("", "", "generic"),
     ],
 )
 def test_guess(name: str, base_url: str, row: str) -> None:
-    assert guess_profile(name, base_url) is PROFILES[row]
+    assert guess_vendor(name, base_url) is KINDS[row]
 
 
 @pytest.mark.parametrize(
@@ -76,12 +79,12 @@ def test_guess(name: str, base_url: str, row: str) -> None:
     ],
 )
 def test_whose_the_models_are_tells_the_server(owners: list[str], row: str | None) -> None:
-    assert profile_of_owners(owners) == (None if row is None else PROFILES[row])
+    assert vendor_of_owners(owners) == (None if row is None else KINDS[row])
 
 
 def test_generic_is_the_row_of_the_defaults() -> None:
-    assert PROFILES["generic"] is GENERIC
-    assert GENERIC.members == {"stream_options"}
+    assert KINDS["generic"] is GENERIC
+    assert GENERIC.profile.members == {"stream_options"}
 
 
 @pytest.mark.parametrize(
@@ -99,12 +102,12 @@ def test_generic_is_the_row_of_the_defaults() -> None:
     ],
 )
 def test_models_of_mistral_have_its_rules_on_any_server(model: str) -> None:
-    row = for_model(PROFILES["vllm"], model)
-    assert (row.call_ids, row.ordered) == (PROFILES["mistral"].call_ids, True)
-    assert (row.name, row.members) == ("vllm", PROFILES["vllm"].members)
-    assert for_model(PROFILES["mistral"], model) == PROFILES["mistral"]
+    row = for_model(KINDS["vllm"].profile, model)
+    assert (row.call_ids, row.ordered) == (KINDS["mistral"].profile.call_ids, True)
+    assert (row.reasoning, row.members) == ("reasoning", KINDS["vllm"].profile.members)
+    assert for_model(KINDS["mistral"].profile, model) == KINDS["mistral"].profile
 
 
 @pytest.mark.parametrize("model", ["gpt-5", "qwen3-32b", "astral-7b", "australis", ""])
 def test_models_of_others_have_their_servers_rules(model: str) -> None:
-    assert for_model(GENERIC, model) is GENERIC
+    assert for_model(GENERIC.profile, model) is GENERIC.profile

@@ -2,23 +2,23 @@
 
 import pytest
 
-from belljar.vendors.vendor_tag import give_back, keep
+from belljar.vendors.vendor_tag import give_back, tag_reasoning
 from belljar.wire.items import Reasoning
 
 
 def test_what_openai_sealed_comes_back_with_the_id_that_it_had_there() -> None:
     theirs = Reasoning(id="rs_theirs", encrypted_content="gAAAAABn")
-    kept = keep(theirs)
+    kept = tag_reasoning(theirs)
     assert kept == Reasoning(id="rs_theirs", encrypted_content="openai:rs_theirs:gAAAAABn")
-    assert keep(kept) is kept
+    assert tag_reasoning(kept) is kept
     assert give_back(Reasoning(id="rs_ours", encrypted_content=kept.encrypted_content)) == theirs
 
 
 def test_what_another_gateway_sealed_is_like_openais() -> None:
     theirs = Reasoning(id="rs_theirs", encrypted_content="belljar:abc")
-    kept = keep(theirs)
+    kept = tag_reasoning(theirs)
     assert kept.encrypted_content == "openai:rs_theirs:belljar:abc"
-    assert keep(kept) is kept
+    assert tag_reasoning(kept) is kept
     assert give_back(Reasoning(id="rs_ours", encrypted_content=kept.encrypted_content)) == theirs
 
 
@@ -36,4 +36,4 @@ def test_what_this_gateway_sealed_goes_to_nobody() -> None:
     ],
 )
 def test_what_is_kept_as_it_came(item: Reasoning) -> None:
-    assert keep(item) is item
+    assert tag_reasoning(item) is item

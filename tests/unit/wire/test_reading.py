@@ -592,6 +592,13 @@ def test_what_is_wrong_with_a_container(said: dict[str, Any], param: str, code: 
     assert (caught.value.param, caught.value.fault, str(caught.value)) == (param, code, message)
 
 
+def test_a_name_with_a_nul_in_it_is_refused_before_any_store_sees_it() -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        reading.read_container({"name": "a\0b"})
+    told = (caught.value.param, caught.value.fault, str(caught.value))
+    assert told == ("name", "invalid_value", "Invalid 'name': a NUL character is not text.")
+
+
 def test_metadata() -> None:
     assert reading.read_metadata(None) == {}
     assert reading.read_metadata({"a": "b"}) == {"a": "b"}

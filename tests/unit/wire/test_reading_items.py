@@ -211,6 +211,12 @@ def _literals(hint: Any) -> set[Any]:
         ),
         ({}, "input[1].type", "missing_required_parameter", "Missing required parameter: 'input[1].type'."),
         (
+            {"role": "user", "content": "hi", "id": "msg_\0"},
+            "input[1].id",
+            "invalid_value",
+            "Invalid 'input[1].id': a NUL character is not text.",
+        ),
+        (
             {"id": "x", "status": "completed"},
             "input[1].type",
             "missing_required_parameter",

@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Any
 from belljar.adapters.base import MAX_TURNS, ProviderAdapter
 from belljar.adapters.claude_agent_sdk.conversation import ClaudeConversation, code_execution
 from belljar.adapters.claude_agent_sdk.settings import ClaudeAgentSDKClientConfig, ClaudeAgentSDKModelConfig
-from belljar.adapters.sdk import Hearing, blocking_twin, check_clients, friendly_stream, options
+from belljar.adapters.sdk import Hearing, blocking_twin, check_clients, options
 from belljar.adapters.steps import Ask, Heard
 from belljar.adapters.validation import check_kind
 from belljar.prompt.prompt import Prompt, RenderedPrompt
 from belljar.prompt.structured import text_format
 from belljar.providers import vendor_settings
-from belljar.providers.anthropic_client import answering, as_event, handle_anthropic_error, keywords
-from belljar.providers.failures import translate_errors
+from belljar.providers.anthropic_client import answering, as_event, handle_anthropic_error
+from belljar.providers.failures import translate_async_stream_errors, translate_errors
+from belljar.providers.sdk_body import MESSAGES, split_body
 from belljar.providers.vendor_settings import VENDORS
 from belljar.runtime import Deadline, SessionProtocol, ThrottlePolicy
 from belljar.tools.tool_choice import ToolChoice
@@ -93,27 +94,19 @@ class ClaudeAgentSDKAdapter(ProviderAdapter):
 
     def _ask(self, ask: Ask) -> Heard:
         client = self.client.with_options(**options(self.client.timeout, ask.deadline))
-        hearing = Hearing(ask, handle_anthropic_error)
-        with answering(client, ask.body) as (pieces, request_id):
-            for data in pieces:
-                hearing.feed(data)
-        return hearing.end(request_id)
+        return Hearing(ask, handle_anthropic_error, "content").hear(answering(client, ask.body))
 
     async def _ask_async(self, ask: Ask) -> Heard:
         if self._async_client is None:
             return await asyncio.to_thread(self._ask, ask)
         client = self._async_client.with_options(**options(self._async_client.timeout, ask.deadline))
-        hearing = Hearing(ask, handle_anthropic_error)
-        async with _answering(client, ask.body) as (pieces, request_id):
-            async for data in pieces:
-                hearing.feed(data)
-        return hearing.end(request_id)
+        return await Hearing(ask, handle_anthropic_error, "content").hear_async(_answering(client, ask.body))
 
 
 @asynccontextmanager
 async def _answering(client: AsyncAnthropic, body: bytes) -> AsyncIterator[tuple[AsyncIterator[bytes], str | None]]:
     """What `answering` is, in asyncio."""
-    given = keywords(body)
+    given = split_body(body, MESSAGES)
     plain = isinstance(client, vendor_settings.sdk("anthropic").AsyncAnthropic)
     async with AsyncExitStack() as stack:
         with translate_errors(handle_anthropic_error):
@@ -123,4 +116,4 @@ async def _answering(client: AsyncAnthropic, body: bytes) -> AsyncIterator[tuple
             else:
                 stream = await stack.enter_async_context(await client.messages.create(**given))
                 response, pieces = stream.response, (as_event(event) async for event in stream)
-        yield friendly_stream(pieces, handle_anthropic_error), response.headers.get("request-id")
+        yield translate_async_stream_errors(pieces, handle_anthropic_error), response.headers.get("request-id")

@@ -9,29 +9,35 @@ import msgspec
 
 from belljar.adapters.claude_agent_sdk.settings import ClaudeAgentSDKModelConfig
 from belljar.adapters.steps import Body, Heard
-from belljar.adapters.turns import Answer, Call, Hosted, HostedCall
+from belljar.adapters.turns import (
+    CalledTool,
+    Hosted,
+    HostedCall,
+    TurnAnswer,
+    count_tokens,
+    read_call,
+    wire_choice,
+    write_results,
+)
 from belljar.errors import ProviderError
 from belljar.prompt.prompt import RenderedPrompt
 from belljar.providers import AnthropicError
 from belljar.providers.code_execution import execution_of
-from belljar.providers.tool_converters import tool_call
-from belljar.runtime import TokenUsage
 from belljar.tools import CodeInterpreterOutput, ProviderTool, ToolContext, ToolResult
 from belljar.tools.tool_choice import Chosen, check_choice, release_choice
-from belljar.vendors.anthropic import dialect
+from belljar.vendors.anthropic.dialect import AnthropicDialect
 from belljar.vendors.anthropic.messages import VENDOR
 from belljar.vendors.anthropic.request import HOSTED, code_tool
 from belljar.vendors.anthropic.sandbox import use_id_of
+from belljar.vendors.anthropic.wire_version import CURRENT
 from belljar.vendors.deltas import Decoder, Finish, HostedEnd
-from belljar.vendors.fold import Folded, FunctionCalled, fold
-from belljar.vendors.registry import PROFILES
+from belljar.vendors.fold import Folded, fold
 from belljar.vendors.request import Asked, ModelRequest, VendorTool, Verbatim
-from belljar.wire.items import FunctionCallOutput, Message
+from belljar.wire.items import Message
 from belljar.wire.responses import Reasoner, TextConfig, TextFormat
-from belljar.wire.tools import Choice, FunctionTool
-from belljar.wire.tools import ToolChoice as WireChoice
+from belljar.wire.tools import FunctionTool
 
-_PROFILE = PROFILES[VENDOR]
+_DIALECT = AnthropicDialect(server=AnthropicError.vendor)
 
 
 class ClaudeConversation:
@@ -62,10 +68,10 @@ class ClaudeConversation:
         """Nothing: Anthropic makes containers as they are needed."""
 
     def request(self) -> bytes:
-        return dialect.encode(self._turn(), _PROFILE)
+        return _DIALECT.encode(self._turn())
 
     def decoder(self) -> Decoder:
-        return dialect.decoder(self._turn(), _PROFILE, AnthropicError.vendor, keep=True)
+        return _DIALECT.decoder(self._turn(), keep=True)
 
     def _turn(self) -> ModelRequest:
         config = self._config
@@ -76,7 +82,7 @@ class ClaudeConversation:
             model=self._model,
             items=tuple(self._items),
             tools=(*hosted, *self._functions),
-            tool_choice=_wire_choice(self._choice),
+            tool_choice=wire_choice(self._choice),
             max_output_tokens=config.max_tokens,
             text=self._text,
             reasoning=Reasoner(effort=config.reasoning_effort) if config.reasoning_effort else None,
@@ -84,7 +90,7 @@ class ClaudeConversation:
             failed_calls=frozenset(self._failed),
         )
 
-    def hear(self, heard: Heard) -> Answer:
+    def hear(self, heard: Heard) -> TurnAnswer:
         folded = fold(heard.deltas)
         if folded.container is not None:
             self._container = folded.container.container_id
@@ -95,16 +101,15 @@ class ClaudeConversation:
             self._choice = release_choice(self._choice)
         return answer
 
-    def tell(self, results: Sequence[tuple[Call, ToolResult[Any]]]) -> None:
-        for call, result in results:
-            self._items.append(FunctionCallOutput(call_id=call.id, output=result.text))
-            if not result.success:
-                self._failed.add(call.id)
+    def tell(self, results: Sequence[tuple[CalledTool, ToolResult[Any]]]) -> None:
+        outputs, failed = write_results(results)
+        self._items += outputs
+        self._failed |= failed
 
     def unsettled(self) -> None:
         """Nothing: a conversation is as long as it is."""
 
-    def settling(self, answer: Answer) -> None:
+    def settling(self, answer: TurnAnswer) -> None:
         """Nothing either."""
 
     def postpone(self) -> None:
@@ -133,7 +138,7 @@ def code_execution(model: str) -> Hosted:
         name=HOSTED,
         description="Runs code that the model writes, in a sandbox of Anthropic's.",
         provider=VENDOR,
-        config=code_tool(_PROFILE, model),
+        config=code_tool(CURRENT, model),
         handle_provider_output=_told,
     )
 
@@ -148,28 +153,18 @@ def _function(tool: Mapping[str, Any]) -> FunctionTool:
     )
 
 
-def _wire_choice(choice: Chosen) -> WireChoice:
-    match choice:
-        case "none" | "required":
-            return choice
-        case dict():
-            return msgspec.convert(choice, Choice)
-        case _:
-            return "auto"
-
-
 # -- answered ---------------------------------------------------------------------------------------------------------
 
 
-def _answer(folded: Folded, heard: Heard, container: str | None) -> Answer:
-    return Answer(
+def _answer(folded: Folded, heard: Heard, container: str | None) -> TurnAnswer:
+    return TurnAnswer(
         text=folded.text,
         last=folded.last_text,
         refusal=folded.refusal,
-        calls=[_call(one) for one in folded.calls],
+        calls=[read_call(one) for one in folded.calls],
         hosted=[_hosted(cell, container) for cell in folded.cells],
         annotations=_citations(heard.verbatim),
-        usage=_usage(folded),
+        usage=count_tokens(folded.usage),
         finish=_finish(folded, heard),
         id=folded.id,
     )
@@ -179,11 +174,6 @@ def _finish(folded: Folded, heard: Heard) -> Literal["stop", "length", "filtered
     if not any(isinstance(delta, Finish) for delta in heard.deltas):
         return "paused"
     return "stop" if folded.finish == "calls" else folded.finish
-
-
-def _call(called: FunctionCalled) -> Call:
-    made = tool_call(called.id, called.name, called.arguments)
-    return Call(made["id"], made["name"], made.get("invalid", made["input"]))
 
 
 def _hosted(cell: HostedEnd, container: str | None) -> HostedCall:
@@ -209,11 +199,3 @@ def _citations(verbatim: Verbatim | None) -> list[Mapping[str, Any]]:
     """As Anthropic writes them."""
     blocks = () if verbatim is None else verbatim.blocks
     return [one for block in blocks if block["type"] == "text" for one in block.get("citations") or ()]
-
-
-def _usage(folded: Folded) -> TokenUsage:
-    """What was read from a cache, or written to one, is part of the input."""
-    if folded.usage is None:
-        return TokenUsage()
-    cached = folded.usage.input_tokens_details.cached_tokens
-    return TokenUsage(folded.usage.input_tokens, folded.usage.output_tokens, cached or None)

@@ -4,38 +4,35 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from threading import Lock
 from typing import TYPE_CHECKING, Any
-
-import msgspec
 
 from belljar.adapters.base import MAX_TURNS, ProviderAdapter
 from belljar.adapters.openai.compaction import CompactionManager
 from belljar.adapters.openai.config import CompactionConfig, OpenAIHostedToolsConfig
 from belljar.adapters.openai.conversation import OpenAIConversation
-from belljar.adapters.openai.requests import heeds_verbosity, held_to_form
 from belljar.adapters.openai.settings import OpenAIClientConfig, OpenAIModelConfig
-from belljar.adapters.sdk import blocking_twin, check_clients, friendly_stream, options
-from belljar.adapters.steps import Ask, Body, Heard
+from belljar.adapters.sdk import Hearing, blocking_twin, check_clients, options
+from belljar.adapters.steps import Ask, Heard
 from belljar.adapters.validation import check_kind
 from belljar.adapters.workspace_section import Roots
-from belljar.errors import Garbled
-from belljar.models import nearest_effort
+from belljar.models import find, nearest_effort, supports_verbosity
 from belljar.prompt.prompt import Prompt, RenderedPrompt
 from belljar.prompt.structured import text_format
-from belljar.providers import OpenAIError, handle_openai_error, vendor_settings
-from belljar.providers.failures import translate_errors, translate_stream_errors
+from belljar.providers import handle_openai_error, vendor_settings
+from belljar.providers.failures import translate_async_stream_errors, translate_errors
+from belljar.providers.responses_client import answering
+from belljar.providers.sdk_body import RESPONSES, split_body
 from belljar.runtime import Deadline, SessionProtocol, ThrottlePolicy
 from belljar.tools.tool_choice import ToolChoice
-from belljar.vendors import errors
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI, OpenAI
 
 _log = logging.getLogger(__name__)
-_TEXT = ("response.output_text.delta", "response.refusal.delta")
-_ENDS = ("response.completed", "response.incomplete", "response.failed")
 
 
 class OpenAIAdapter(ProviderAdapter):
@@ -122,68 +119,36 @@ class OpenAIAdapter(ProviderAdapter):
             compaction=compaction,
             choice=self._choice(prompt),
             rendered=rendered,
-            format=held_to_form(text_format(rendered, prompt.name or f"{prompt.ns}-{prompt.key}")),
+            format=text_format(rendered, prompt.name or f"{prompt.ns}-{prompt.key}"),
             allowed_host_roots=self._roots,
             deadline=deadline,
         )
 
     def _ask(self, ask: Ask) -> Heard:
-        responses = self.client.with_options(**options(self.client.timeout, ask.deadline)).responses
-        if ask.on_text is None:
-            with translate_errors(handle_openai_error):
-                answer = responses.with_raw_response.create(**msgspec.json.decode(ask.body))
-                return _heard(msgspec.json.decode(answer.content), answer.request_id)
-        hearing = _Hearing(ask)
-        with translate_errors(handle_openai_error):
-            stream = responses.create(stream=True, **msgspec.json.decode(ask.body))
-        with stream:
-            for event in translate_stream_errors(stream, handle_openai_error):
-                hearing.hear(event)
-        return _heard(hearing.payload, stream.response.headers.get("x-request-id"))
+        client = self.client.with_options(**options(self.client.timeout, ask.deadline))
+        return Hearing(ask, handle_openai_error, "output").hear(answering(client, ask.body, handle_openai_error))
 
     async def _ask_async(self, ask: Ask) -> Heard:
         if self._async_client is None:
             return await asyncio.to_thread(self._ask, ask)
-        responses = self._async_client.with_options(**options(self._async_client.timeout, ask.deadline)).responses
-        if ask.on_text is None:
-            with translate_errors(handle_openai_error):
-                answer = await responses.with_raw_response.create(**msgspec.json.decode(ask.body))
-                return _heard(msgspec.json.decode(answer.content), answer.request_id)
-        hearing = _Hearing(ask)
+        client = self._async_client.with_options(**options(self._async_client.timeout, ask.deadline))
+        return await Hearing(ask, handle_openai_error, "output").hear_async(_answering(client, ask.body))
+
+
+@asynccontextmanager
+async def _answering(client: AsyncOpenAI, body: bytes) -> AsyncIterator[tuple[AsyncIterator[bytes], str | None]]:
+    """What `answering` is, in asyncio."""
+    async with AsyncExitStack() as stack:
         with translate_errors(handle_openai_error):
-            stream = await responses.create(stream=True, **msgspec.json.decode(ask.body))
-        async with stream:
-            async for event in friendly_stream(stream, handle_openai_error):
-                hearing.hear(event)
-        return _heard(hearing.payload, stream.response.headers.get("x-request-id"))
+            create = client.responses.with_streaming_response.create
+            response = await stack.enter_async_context(create(**split_body(body, RESPONSES)))
+        pieces = translate_async_stream_errors(response.iter_bytes(), handle_openai_error)
+        yield pieces, response.headers.get("x-request-id")
 
 
-class _Hearing:
-    """A stream of events: its text is handed on, and its end is the answer."""
-
-    def __init__(self, ask: Ask) -> None:
-        self._ask = ask
-        self.payload: Body | None = None
-
-    def hear(self, event: Any) -> None:
-        if self._ask.deadline is not None:
-            self._ask.deadline.check()
-        if event.type in _TEXT and self._ask.on_text is not None:
-            self._ask.on_text(event.delta)
-        elif event.type in _ENDS:
-            self.payload = event.response.to_dict(mode="json", warnings=False)
-        elif event.type == "error":
-            raise handle_openai_error(errors.reported(event.to_dict(warnings=False), OpenAIError.vendor))
-
-
-def _heard(payload: Body | None, request_id: str | None) -> Heard:
-    """A response that failed is a failure like any other."""
-    if payload is None:
-        raise handle_openai_error(Garbled(f"{OpenAIError.vendor} ended the stream in the middle of the answer"))
-    if payload.get("status") == "failed":
-        told = payload.get("error") or "the response failed without a word"
-        raise handle_openai_error(errors.reported(told, OpenAIError.vendor))
-    return Heard(payload, request_id)
+def _heeds_verbosity(model: str) -> bool:
+    """A model that is not in the table is taken at the caller's word."""
+    return find(model) is None or supports_verbosity(model)
 
 
 def _warn_of_settings(model: str, config: OpenAIModelConfig) -> None:
@@ -193,7 +158,7 @@ def _warn_of_settings(model: str, config: OpenAIModelConfig) -> None:
         _log.warning("%s takes no reasoning effort: it is left out", model)
     elif effort != nearest:
         _log.warning("%s takes no reasoning effort %s: it is asked for %s", model, effort, nearest)
-    if config.verbosity is not None and not heeds_verbosity(model):
+    if config.verbosity is not None and not _heeds_verbosity(model):
         _log.warning("%s takes no verbosity: it is left out", model)
 
 

@@ -7,27 +7,50 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec import structs
 
-from belljar.adapters.openai import requests
-from belljar.adapters.openai.answers import read
+from belljar.adapters.openai.answer_items import list_annotations, list_hosted_calls, list_texts, locate_citations
 from belljar.adapters.openai.compaction import CompactionManager
 from belljar.adapters.openai.config import OpenAIHostedToolsConfig
 from belljar.adapters.openai.container_lookup import check_reference
 from belljar.adapters.openai.host_mounts import materialise
+from belljar.adapters.openai.hosted_tools import CODE_INTERPRETER, declare_tool, list_hosted_tools
 from belljar.adapters.openai.settings import OpenAIModelConfig
 from belljar.adapters.openai.workspace import OpenAIContainerWorkspaceSection
 from belljar.adapters.sdk import within
 from belljar.adapters.steps import Body, Heard
-from belljar.adapters.turns import Answer, Call, Hosted, HostedCall
+from belljar.adapters.turns import (
+    CalledTool,
+    Hosted,
+    HostedCall,
+    TurnAnswer,
+    count_tokens,
+    read_call,
+    wire_choice,
+    write_results,
+)
 from belljar.adapters.workspace_section import Roots
 from belljar.errors import PromptValidationError, ProviderError
+from belljar.models import is_reasoning_model
 from belljar.prompt.prompt import RenderedPrompt
+from belljar.providers import OpenAIError
+from belljar.providers.strict import Loose, strict
+from belljar.providers.tool_converters import Tool, function_tools
 from belljar.runtime import Deadline
 from belljar.tools import AutoContainerConfig, ExistingContainerRef, OpenAICodeInterpreterTool, ProviderTool, ToolResult
 from belljar.tools.tool_choice import Chosen, check_choice, release_choice
+from belljar.vendors.deltas import Decoder
+from belljar.vendors.fold import Folded, fold
+from belljar.vendors.openai.dialect import OpenAIDialect
+from belljar.vendors.openai.request import VENDOR
+from belljar.vendors.request import Asked, ModelRequest, VendorTool, Verbatim
+from belljar.wire.items import Message
+from belljar.wire.responses import Reasoner, TextConfig, TextFormat
 
 if TYPE_CHECKING:
     from openai import OpenAI
+
+_DIALECT = OpenAIDialect(server=OpenAIError.vendor)
 
 
 class OpenAIConversation:
@@ -52,11 +75,13 @@ class OpenAIConversation:
         self._config = config
         self._compaction = compaction
         self._choice = choice
-        self._format = format
+        self._text = _text_config(format, config)
         self._functions = [tool.definition for tool in rendered.tools if not isinstance(tool, ProviderTool)]
-        self._input: list[Body] = [requests.message(rendered.text)]
+        self._function_tools = function_tools(self._functions, strict=True)
+        self._items: list[Asked] = [Message(role="user", content=rendered.text)]
+        self._failed: set[str] = set()
         self._workspace = _workspace(rendered)
-        self.hosted: Sequence[Hosted] = requests.hosted_tools(rendered, hosted)
+        self.hosted: Sequence[Hosted] = list_hosted_tools(rendered, hosted)
         self._interpreter = next((tool for tool in self.hosted if isinstance(tool, OpenAICodeInterpreterTool)), None)
         self._container: str | None = None
         self._ran_in: str | None = None
@@ -83,37 +108,65 @@ class OpenAIConversation:
                 )
 
     def request(self) -> bytes:
-        compaction = self._compaction
-        body = requests.request(
-            self._model,
-            self._input if compaction is None else compaction.inject_encrypted_items(self._input),
-            config=self._config,
-            tools=self._tools(),
-            choice=self._choice,
-            format=self._format,
+        turn = self._turn()
+        if self._compaction is not None:
+            sealed = self._compaction.inject_encrypted_items(self._wire_items())
+            turn = structs.replace(turn, items=(Verbatim(VENDOR, tuple(sealed)),))
+        return _DIALECT.encode(turn)
+
+    def decoder(self) -> Decoder:
+        return _DIALECT.decoder(self._turn(), keep=True)
+
+    def _turn(self) -> ModelRequest:
+        """Whatever is not kept by the server must be sealed by it, so that it can be sent again."""
+        config = self._config
+        hosted = (VendorTool(VENDOR, declare_tool(tool, self._container)) for tool in self.hosted)
+        return ModelRequest(
+            model=self._model,
+            items=tuple(self._items),
+            tools=(*hosted, *self._function_tools),
+            tool_choice=wire_choice(self._choice),
+            parallel_tool_calls=config.parallel_tool_calls is not False,
+            max_output_tokens=config.max_tokens,
+            temperature=config.temperature,
+            top_p=config.top_p,
+            logprobs=bool(config.logprobs),
+            top_logprobs=config.top_logprobs or 0,
+            text=self._text,
+            reasoning=Reasoner(effort=config.reasoning_effort) if config.reasoning_effort else None,
+            encrypted_reasoning=config.store is False and is_reasoning_model(self._model),
+            prompt_cache_key=config.prompt_cache_key,
+            safety_identifier=config.safety_identifier,
+            user=config.user,
+            store=config.store,
+            failed_calls=frozenset(self._failed),
         )
-        return msgspec.json.encode(body)
 
-    def decoder(self) -> None:
-        """None: it reads answers whole."""
+    def _wire_items(self) -> list[Body]:
+        """The conversation as OpenAI has it, which is how compaction wants it."""
+        items: list[Body] = msgspec.json.decode(_DIALECT.encode(self._turn()))["input"]
+        return items
 
-    def hear(self, heard: Heard) -> Answer:
-        answer = read(heard.payload, self._functions)
-        self._input += heard.payload["output"]
+    def hear(self, heard: Heard) -> TurnAnswer:
+        assert heard.verbatim is not None, "the decoder was told to keep it"
+        self._items.append(heard.verbatim)
+        answer = _answer(fold(heard.deltas), heard.verbatim, self._functions)
         self._ran_in = next((one.payload["container_id"] for one in answer.hosted if _ran(one)), self._ran_in)
         if answer.calls or answer.hosted:
             self._choice = release_choice(self._choice)
         return answer
 
-    def tell(self, results: Sequence[tuple[Call, ToolResult[Any]]]) -> None:
-        self._input += requests.results(results)
+    def tell(self, results: Sequence[tuple[CalledTool, ToolResult[Any]]]) -> None:
+        outputs, failed = write_results(results)
+        self._items += outputs
+        self._failed |= failed
 
     def unsettled(self) -> Callable[[], object] | None:
         if self._compaction is None or not self._compaction.owed.items:
             return None
         return partial(self._compaction.catch_up, deadline=self._deadline)
 
-    def settling(self, answer: Answer) -> Callable[[], object] | None:
+    def settling(self, answer: TurnAnswer) -> Callable[[], object] | None:
         compaction, tokens = self._compaction, answer.usage.total_tokens or 0
         if compaction is None or not compaction.should_compact(tokens):
             return None
@@ -121,7 +174,7 @@ class OpenAIConversation:
 
     def postpone(self) -> None:
         if self._compaction is not None:
-            self._compaction.owe(self._input)
+            self._compaction.owe(self._wire_items())
 
     def forget(self) -> None:
         if self._compaction is not None:
@@ -145,15 +198,44 @@ class OpenAIConversation:
 
     def _compact(self, compaction: CompactionManager) -> None:
         """With what an earlier evaluation left, which came before."""
-        self._input = compaction.compact([*compaction.owed.items, *self._input], deadline=self._deadline)
+        items = compaction.compact([*compaction.owed.items, *self._wire_items()], deadline=self._deadline)
+        self._items = [Verbatim(VENDOR, tuple(items))]
         compaction.forget()
 
-    def _tools(self) -> list[Body]:
-        return requests.wire_tools(self.hosted, self._functions, self._container)
+
+def build_text_format(format: Body) -> TextFormat:
+    """The format of a typed answer, strict where its schema can be."""
+    try:
+        format = {**format, "schema": strict(format["schema"]), "strict": True}
+    except Loose:
+        format = {**format, "strict": False}
+    return msgspec.convert(format, TextFormat)
+
+
+def _text_config(format: Body | None, config: OpenAIModelConfig) -> TextConfig:
+    form = TextFormat() if format is None else build_text_format(format)
+    return TextConfig(format=form, verbosity=config.verbosity or "medium")
+
+
+def _answer(folded: Folded, verbatim: Verbatim, functions: Sequence[Tool]) -> TurnAnswer:
+    """`functions` are those that were offered: where a strict schema made the model say null, theirs is meant."""
+    items = locate_citations(verbatim.blocks)
+    texts = list_texts(items)
+    return TurnAnswer(
+        text="\n\n".join(filter(None, texts)),
+        last=texts[-1] if texts else "",
+        refusal=folded.refusal,
+        calls=[read_call(one, functions) for one in folded.calls],
+        hosted=list_hosted_calls(items),
+        annotations=list_annotations(items),
+        usage=count_tokens(folded.usage),
+        finish="stop" if folded.finish == "calls" else folded.finish,
+        id=folded.id,
+    )
 
 
 def _ran(call: HostedCall) -> bool:
-    return call.type == requests.CODE_INTERPRETER and bool(call.payload.get("container_id"))
+    return call.type == CODE_INTERPRETER and bool(call.payload.get("container_id"))
 
 
 def _workspace(rendered: RenderedPrompt[Any]) -> OpenAIContainerWorkspaceSection | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from belljar.adapters.validation import check_choice, check_text, check_whole
 from belljar.config import ApiSettings
@@ -58,21 +58,6 @@ class OpenAIModelConfig:
         for name in _REFUSED:
             if getattr(self, name) is not None:
                 raise ValueError(f"OpenAIModelConfig.{name}: the Responses API has no such parameter; leave it out")
-
-    def wire(self) -> dict[str, Any]:
-        """Its members in a request; `parallel_tool_calls` goes with the tools, effort and verbosity by the model."""
-        members = {
-            "temperature": self.temperature,
-            "max_output_tokens": self.max_tokens,
-            "top_p": self.top_p,
-            "top_logprobs": self.top_logprobs,
-            "store": self.store,
-            "user": self.user,
-            "safety_identifier": self.safety_identifier,
-            "prompt_cache_key": self.prompt_cache_key,
-        }
-        written: dict[str, Any] = {name: value for name, value in members.items() if value is not None}
-        return {**written, "include": ["message.output_text.logprobs"]} if self.logprobs else written
 
 
 @FrozenDataclass(kw_only=True)

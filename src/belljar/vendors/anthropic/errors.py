@@ -57,7 +57,7 @@ _body = msgspec.json.Decoder(_Body).decode
 
 def fault(status: int, headers: Mapping[str, str], body: bytes, upstream: str) -> ProviderError:
     """The error that an answer other than 200 means; `upstream` names the server in the message."""
-    error = errors.fault(status, headers, _plain(body), upstream)
+    error = errors.fault(status, headers, _add_code(body), upstream)
     if error.reason == "RATE_LIMIT" and headers.get("anthropic-ratelimit-tokens-remaining") == "0":
         error.reason = "TOKEN_RATE_LIMIT"
     elif error.reason == "BAD_REQUEST" and "input_schema" in str(error):
@@ -65,12 +65,12 @@ def fault(status: int, headers: Mapping[str, str], body: bytes, upstream: str) -
     return error
 
 
-def reported(payload: bytes, upstream: str) -> ProviderError:
+def read_stream_error(payload: bytes, upstream: str) -> ProviderError:
     """The error that a stream itself reports, as its whole event."""
-    return errors.reported(msgspec.json.decode(_plain(payload)), upstream)
+    return errors.read_stream_error(msgspec.json.decode(_add_code(payload)), upstream)
 
 
-def _plain(body: bytes) -> bytes:
+def _add_code(body: bytes) -> bytes:
     """The same with a code that is known; as it is where there is none to give."""
     try:
         error = _body(body).error

@@ -14,9 +14,10 @@ import msgspec
 from belljar.errors import InvalidRequest
 from belljar.vendors import code_call, vendor_tag
 from belljar.vendors.anthropic import sandbox as anthropic_sandbox
+from belljar.vendors.anthropic.vendor import READING
 from belljar.vendors.call_ids import ANTHROPIC, CallIds
 from belljar.vendors.media_types import type_of
-from belljar.vendors.request import Asked, Attached, ModelRequest, VendorFile, Verbatim
+from belljar.vendors.request import Asked, Attached, ModelRequest, VendorFile, Verbatim, refuse_item
 from belljar.wire import codec
 from belljar.wire.items import (
     CodeInterpreterCall,
@@ -60,7 +61,7 @@ class _Turn:
         """Another call of it follows."""
 
 
-class Conversation:
+class MessagesWriter:
     """The items of a request, written down."""
 
     def __init__(self, request: ModelRequest) -> None:
@@ -99,17 +100,17 @@ class Conversation:
                     self._repeat(item.blocks)
             case Attached():
                 self._close()
-                self._say("user", [_attached(file, item.for_code) for file in item.files])
+                self._say("user", [_write_attachment(file, item.for_code) for file in item.files])
             case Message(role="user"):
                 self._close()
                 self._say("user", self._blocks(item.content))
             case Message(role="assistant"):
-                self._speaking().blocks += self._blocks(item.content)
+                self._open_turn().blocks += self._blocks(item.content)
             case Message():
                 self.orders += [block["text"] for block in self._blocks(item.content) if block["type"] == "text"]
             case Reasoning():
-                if (thought := _thought(item)) is not None:
-                    self._speaking().blocks.append(thought)
+                if (thought := _read_thought_block(item)) is not None:
+                    self._open_turn().blocks.append(thought)
             case FunctionCall():
                 self._call(item.call_id, item.name, _object(item.arguments))
             case CustomToolCall():
@@ -117,22 +118,20 @@ class Conversation:
             case FunctionCallOutput() | CustomToolCallOutput():
                 if self._turn is not None:
                     self._turn.open = False
-            case CodeInterpreterCall() if self._hosted and (ran := anthropic_sandbox.written(item)) is not None:
-                self._speaking().blocks += ran
+            case CodeInterpreterCall() if (
+                self._hosted and (ran := anthropic_sandbox.write_hosted_call(item)) is not None
+            ):
+                self._open_turn().blocks += ran
             case CodeInterpreterCall():
                 self._ran(item)
             case Compaction() | ItemReference():
-                raise InvalidRequest(
-                    f"input: {self._request.model!r} cannot be given {type(item).__struct_config__.tag!r} items;"
-                    " send the items that it stands for",
-                    param="input",
-                )
+                raise refuse_item(self._request.model, item)
             case _:  # a hosted tool's doings, or a mark for us: nothing that this wire can say
                 pass
 
     # -- turns
 
-    def _speaking(self) -> _Turn:
+    def _open_turn(self) -> _Turn:
         """The turn to add to: results end one, unless some are still to come."""
         turn = self._turn
         if turn is None or (turn.results and not (turn.open or turn.more)):
@@ -144,7 +143,7 @@ class Conversation:
         """An answer as it came. Each call in it has a result, be it empty: without, the wire takes no more."""
         if self._turn is not None and self._turn.results:
             self._close()
-        turn = self._speaking()
+        turn = self._open_turn()
         for block in blocks:
             turn.blocks.append(block)
             if block["type"] == "tool_use":
@@ -153,7 +152,7 @@ class Conversation:
                 turn.open = True
 
     def _call(self, call_id: str, name: str, given: Json) -> None:
-        turn = self._speaking()
+        turn = self._open_turn()
         id = self._call_ids.call(call_id)
         self._called[name] = None
         turn.blocks.append({"type": "tool_use", "id": id, "name": name, "input": given})
@@ -168,15 +167,15 @@ class Conversation:
         return written | {"is_error": True} if call_id in self._request.failed_calls else written
 
     def _ran(self, item: CodeInterpreterCall) -> None:
-        told = [_text(code_call.told(item, self._request))]
+        told = [_text(code_call.write_output(item, self._request))]
         shown = [_image(url) for url in self._request.call_images.get(item.id, ())]
-        turn = self._speaking()
+        turn = self._open_turn()
         id = self._call_ids.call(item.id)
         self._called[code_call.NAME] = None
         given = {"code": item.code or ""}
         turn.blocks.append({"type": "tool_use", "id": id, "name": code_call.NAME, "input": given})
         turn.results.append({"type": "tool_result", "tool_use_id": id, "content": told + shown})
-        turn.more = code_call.more(item)
+        turn.more = code_call.has_more_calls(item)
 
     def _close(self) -> None:
         turn, self._turn = self._turn, None
@@ -234,7 +233,7 @@ def _is_run(block: Block) -> bool:
     return block["type"] == "server_tool_use" and anthropic_sandbox.tool_of(block["name"]) is not None
 
 
-def _attached(file: VendorFile, for_code: bool) -> Block:
+def _write_attachment(file: VendorFile, for_code: bool) -> Block:
     if for_code:
         return {"type": "container_upload", "file_id": file.id}
     kind = "image" if type_of(file.name).startswith("image/") else "document"
@@ -273,14 +272,14 @@ def _document(part: InputFile) -> Block:
         if found[1] == "application/pdf":
             source = {"type": "base64", "media_type": "application/pdf", "data": data}
             return {"type": "document", "title": name, "source": source}
-        if found[1].startswith("text/"):
+        if READING.reads(found[1]):
             text = base64.b64decode(data).decode(errors="replace")
             source = {"type": "text", "media_type": "text/plain", "data": text}
             return {"type": "document", "title": name, "source": source}
     return _text(f"[attached file: {name}]")
 
 
-def _thought(item: Reasoning) -> Block | None:
+def _read_thought_block(item: Reasoning) -> Block | None:
     """The block as it came; None where this vendor did not think it."""
     kept = vendor_tag.untag(VENDOR, item.encrypted_content)
     if kept is None:

@@ -40,7 +40,7 @@ class Family(Struct, frozen=True, kw_only=True):
             return None
         return round_effort(self.efforts, wanted)
 
-    def thinking(self, reasoner: Reasoner | None) -> dict[str, Any] | None:
+    def write_thinking(self, reasoner: Reasoner | None) -> dict[str, Any] | None:
         """`thinking` for a caller who wants it, or who wants none of it; None where that is not to be said."""
         if reasoner is None or self.thinks == "never" or not (reasoner.effort or reasoner.summary):
             return None

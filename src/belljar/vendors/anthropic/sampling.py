@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from belljar.vendors.anthropic.models import family
+from belljar.vendors.anthropic.wire_version import WireVersion
 from belljar.vendors.sampling import CHOSEN, row
-from belljar.vendors.server_profile import ServerProfile
 
-_NO_SAMPLING = "2026-10-21"
-"""The version of the wire from which on temperature, top_p and top_k are refused."""
 SAMPLING = row(stop="stop_sequences", top_k="top_k")
 
 
-def takes_sampling(model: str, quirks: ServerProfile) -> bool:
+def takes_sampling(model: str, version: WireVersion) -> bool:
     """Whether temperature, top_p and top_k may be sent at all."""
-    return quirks.version < _NO_SAMPLING and family(model).samples
+    return version.samples and family(model).samples
 
 
-def carried(model: str, quirks: ServerProfile) -> frozenset[str]:
+def sampling_names(model: str, version: WireVersion) -> frozenset[str]:
     """What of a caller's wishes reaches a model, by our names."""
-    return CHOSEN.union(SAMPLING.names) if takes_sampling(model, quirks) else frozenset({"stop"})
+    return CHOSEN.union(SAMPLING.names) if takes_sampling(model, version) else frozenset({"stop"})

@@ -19,7 +19,7 @@ from belljar.wire.items import CellEnd, CodeInterpreterCall, Json, Logs
 Block: TypeAlias = dict[str, Any]
 
 
-class Tool(Struct, frozen=True):
+class CodeTool(Struct, frozen=True):
     """One of the tools that its code execution consists of."""
 
     name: str
@@ -27,11 +27,11 @@ class Tool(Struct, frozen=True):
     """The member of its input that is the code; without one, the whole input is."""
 
 
-_TOOLS: Mapping[str, Tool] = MappingProxyType(
+_TOOLS: Mapping[str, CodeTool] = MappingProxyType(
     {
-        "bash": Tool("bash_code_execution", "command"),
-        "code": Tool("code_execution", "code"),
-        "edit": Tool("text_editor_code_execution", None),
+        "bash": CodeTool("bash_code_execution", "command"),
+        "code": CodeTool("code_execution", "code"),
+        "edit": CodeTool("text_editor_code_execution", None),
     }
 )
 """By the word for it in our ids."""
@@ -40,12 +40,12 @@ _USE = re.compile(r"srvtoolu_[a-zA-Z0-9_]+")
 """Its own id of a use; it refuses others there."""
 
 
-def tool_of(name: str) -> Tool | None:
+def tool_of(name: str) -> CodeTool | None:
     """None where it is no tool that runs code."""
     return _TOOLS[_WORDS[name]] if name in _WORDS else None
 
 
-def id_of(tool: Tool, use_id: str) -> str:
+def id_of(tool: CodeTool, use_id: str) -> str:
     """Our id of a cell: from it the vendor's block can be written again."""
     return f"ci_{_WORDS[tool.name]}_{use_id}"
 
@@ -90,10 +90,12 @@ _KILLED = MappingProxyType(
 )
 
 
-def read(tool: Tool, use_id: str, code: str, content: Raw) -> tuple[CodeInterpreterCall, tuple[HostedFile, ...], Ran]:
+def read_result(
+    tool: CodeTool, use_id: str, code: str, content: Raw
+) -> tuple[CodeInterpreterCall, tuple[HostedFile, ...], Ran]:
     """The cell that a result block ends, the files that it made, and what it put out."""
     result = _result(content)
-    ran = Ran(code=_shown(tool, code), stdout=result.stdout, stderr=result.stderr, exit=result.return_code)
+    ran = Ran(code=_show_code(tool, code), stdout=result.stdout, stderr=result.stderr, exit=result.return_code)
     files: tuple[HostedFile, ...] = ()
     status: Literal["completed", "failed"] = "completed"
     if result.type.endswith("_error"):
@@ -136,38 +138,38 @@ def read(tool: Tool, use_id: str, code: str, content: Raw) -> tuple[CodeInterpre
     return item, files, ran
 
 
-def unfinished(tool: Tool, use_id: str, code: str) -> tuple[CodeInterpreterCall, Ran]:
+def write_unfinished_cell(tool: CodeTool, use_id: str, code: str) -> tuple[CodeInterpreterCall, Ran]:
     """A cell of which no result came."""
     item = CodeInterpreterCall(id=id_of(tool, use_id), status="incomplete", code=code, container_id="", outputs=())
-    return item, Ran(code=_shown(tool, code))
+    return item, Ran(code=_show_code(tool, code))
 
 
-def _shown(tool: Tool, code: str) -> str:
+def _show_code(tool: CodeTool, code: str) -> str:
     """As people read it: what the editor is told to do is JSON."""
     if tool.member is not None:
         return code
-    given = _given(tool, code)
+    given = _read_input(tool, code)
     return f"{given.get('command', '')} {given.get('path', '')}\n{given.get('file_text', '')}".strip()
 
 
 # -- written ----------------------------------------------------------------------------------------------------------
 
 
-def written(item: CodeInterpreterCall) -> list[Block] | None:
+def write_hosted_call(item: CodeInterpreterCall) -> list[Block] | None:
     """The call and its result; None if the vendor did not run it."""
     _, word, use_id = (*item.id.split("_", 2), "", "")[:3]
     if word not in _TOOLS or not _USE.fullmatch(use_id) or item.status == "incomplete":
         return None
     tool = _TOOLS[word]
-    given = _given(tool, item.code or "")
+    given = _read_input(tool, item.code or "")
     logs = "".join(output.logs for output in item.outputs or () if isinstance(output, Logs))
     return [
         {"type": "server_tool_use", "id": use_id, "name": tool.name, "input": given},
-        {"type": f"{tool.name}_tool_result", "tool_use_id": use_id, "content": _came(tool, item, given, logs)},
+        {"type": f"{tool.name}_tool_result", "tool_use_id": use_id, "content": _write_result(tool, item, given, logs)},
     ]
 
 
-def _given(tool: Tool, code: str) -> Block:
+def _read_input(tool: CodeTool, code: str) -> Block:
     if tool.member is not None:
         return {tool.member: code}
     try:
@@ -177,7 +179,7 @@ def _given(tool: Tool, code: str) -> Block:
     return given if isinstance(given, dict) else {}
 
 
-def _came(tool: Tool, item: CodeInterpreterCall, given: Block, logs: str) -> Block:
+def _write_result(tool: CodeTool, item: CodeInterpreterCall, given: Block, logs: str) -> Block:
     if item.status == "failed":
         reason = item.belljar.reason if item.belljar is not UNSET else None
         return {"type": f"{tool.name}_tool_result_error", "error_code": reason or "unavailable"}

@@ -12,10 +12,11 @@ from msgspec import Raw, Struct
 from belljar.errors import Garbled
 from belljar.vendors import vendor_tag
 from belljar.vendors.anthropic import sandbox as anthropic_sandbox
-from belljar.vendors.anthropic.errors import reported
+from belljar.vendors.anthropic.errors import read_stream_error
 from belljar.vendors.anthropic.messages import VENDOR
 from belljar.vendors.anthropic.request import Paused, answer_tool, encode, is_hosted
-from belljar.vendors.anthropic.sandbox import Tool
+from belljar.vendors.anthropic.sandbox import CodeTool
+from belljar.vendors.anthropic.wire_version import OTHERS, WireVersion
 from belljar.vendors.deltas import (
     Begun,
     CallBegun,
@@ -35,7 +36,6 @@ from belljar.vendors.deltas import (
 )
 from belljar.vendors.partial_json import Members
 from belljar.vendors.request import ModelRequest, Verbatim
-from belljar.vendors.server_profile import GENERIC, ServerProfile
 from belljar.vendors.sse import Lines
 from belljar.vendors.stream_decoder import StreamDecoder
 from belljar.wire import codec
@@ -201,7 +201,7 @@ class _Cell:
 
     __slots__ = ("code", "number", "tool")
 
-    def __init__(self, number: int, tool: Tool, code: str) -> None:
+    def __init__(self, number: int, tool: CodeTool, code: str) -> None:
         self.number = number
         self.tool = tool
         self.code = code
@@ -213,16 +213,16 @@ class MessagesDecoder(StreamDecoder):
     def __init__(
         self,
         request: ModelRequest,
-        quirks: ServerProfile = GENERIC,
+        version: WireVersion = OTHERS,
         upstream: str = "the model's server",
         *,
         keep: bool = False,
     ) -> None:
         super().__init__(upstream)
         self._request = request
-        self._quirks = quirks
+        self._version = version
         self._custom = frozenset(tool.name for tool in request.tools if isinstance(tool, CustomTool))
-        self._answer_tool = answer_tool(request, quirks)
+        self._answer_tool = answer_tool(request, version)
         self._hosted = is_hosted(request)
         """The vendor runs code: only that is ever paused, and only that has a container."""
         self._verbatim = keep
@@ -257,7 +257,7 @@ class MessagesDecoder(StreamDecoder):
         elif event.type == "message":
             self._whole(_message(payload), out)
         elif event.type == "error" or not event.type:
-            raise reported(payload, self._upstream)
+            raise read_stream_error(payload, self._upstream)
 
     def _end(self, out: list[Delta]) -> None:
         if not self._done:
@@ -271,7 +271,7 @@ class MessagesDecoder(StreamDecoder):
         self._pauses += 1
         self._lines, self._usage, self._reason, self._done = Lines(), _Usage(), None, False
         container = self._container.id if self._container is not None else None
-        return encode(self._request, self._quirks, Paused(tuple(self._content), container))
+        return encode(self._request, self._version, Paused(tuple(self._content), container))
 
     def verbatim(self) -> Verbatim | None:
         return Verbatim(VENDOR, tuple(self._content)) if self._verbatim else None
@@ -281,30 +281,30 @@ class MessagesDecoder(StreamDecoder):
 
     # -- the message
 
-    def _started(self, event: _Event, out: list[Delta]) -> None:
+    def _start_message(self, event: _Event, out: list[Delta]) -> None:
         message = _message(event.message)
-        self._begun(message, out)
+        self._tell_id(message, out)
         self._note(message.usage, message.container)
 
-    def _changed(self, event: _Event, out: list[Delta]) -> None:
+    def _change_message(self, event: _Event, out: list[Delta]) -> None:
         delta = event.delta or _Delta()
         self._note(event.usage, delta.container)
-        self._stopped(delta.stop_reason, delta.stop_details)
+        self._note_stop(delta.stop_reason, delta.stop_details)
 
     def _over(self, event: _Event, out: list[Delta]) -> None:
         self._conclude(out)
 
-    def _begun(self, message: _Message, out: list[Delta]) -> None:
+    def _tell_id(self, message: _Message, out: list[Delta]) -> None:
         if message.id and not self._pauses:
             out.append(Begun(message.id))
 
     def _whole(self, message: _Message, out: list[Delta]) -> None:
-        self._begun(message, out)
+        self._tell_id(message, out)
         for index, block in enumerate(message.content):
             self._begin(index, block, out)
             self._finish(index, out)
         self._note(message.usage, message.container)
-        self._stopped(message.stop_reason or "end_turn", message.stop_details)
+        self._note_stop(message.stop_reason or "end_turn", message.stop_details)
         self._conclude(out)
 
     def _note(self, usage: _Usage | None, container: _Container | None) -> None:
@@ -315,7 +315,7 @@ class MessagesDecoder(StreamDecoder):
                 if (value := getattr(usage, name)) is not None:
                     setattr(self._usage, name, value)
 
-    def _stopped(self, reason: str | None, details: _Details | None) -> None:
+    def _note_stop(self, reason: str | None, details: _Details | None) -> None:
         self._reason = reason or self._reason
         if details is not None and details.explanation:
             self._explanation = details.explanation
@@ -331,7 +331,7 @@ class MessagesDecoder(StreamDecoder):
             self._content.pop()
         if not self._is_paused():
             for use_id, cell in self._cells.items():
-                item, ran = anthropic_sandbox.unfinished(cell.tool, use_id, cell.code)
+                item, ran = anthropic_sandbox.write_unfinished_cell(cell.tool, use_id, cell.code)
                 out.append(HostedEnd(cell.number, item, ran=ran))
             if self._hosted and self._container is not None:
                 out.append(ContainerUsed(self._container.id, self._container.expires_at))
@@ -341,14 +341,14 @@ class MessagesDecoder(StreamDecoder):
                 out.append(Finish("calls"))
             else:
                 out.append(Finish(reason, unknown=self._reason not in _KNOWN))
-        out.append(UsageDelta(_spent(self._usage)))
+        out.append(UsageDelta(_convert_usage(self._usage)))
 
     # -- blocks
 
-    def _block_started(self, event: _Event, out: list[Delta]) -> None:
+    def _start_block(self, event: _Event, out: list[Delta]) -> None:
         self._begin(event.index, event.content_block, out)
 
-    def _block_changed(self, event: _Event, out: list[Delta]) -> None:
+    def _change_block(self, event: _Event, out: list[Delta]) -> None:
         delta, block = event.delta, self._open.get(event.index)
         if delta is None or block is None:
             return
@@ -364,7 +364,7 @@ class MessagesDecoder(StreamDecoder):
         elif delta.citation:
             block.citations.append(delta.citation)
 
-    def _block_stopped(self, event: _Event, out: list[Delta]) -> None:
+    def _stop_block(self, event: _Event, out: list[Delta]) -> None:
         self._finish(event.index, out)
 
     def _begin(self, index: int, raw: Raw, out: list[Delta]) -> None:
@@ -407,18 +407,18 @@ class MessagesDecoder(StreamDecoder):
                     if (found := _annotation(citation, opened.begun_at, self._length)) is not None:
                         out.append(Cited(found))
             case "thinking":
-                out.append(ThoughtEnd(_thought(opened.text, "".join(opened.signature))))
+                out.append(ThoughtEnd(_make_reasoning(opened.text, "".join(opened.signature))))
             case "redacted_thinking":
-                out.append(ThoughtEnd(_kept({"type": block.type, "data": block.data})))
+                out.append(ThoughtEnd(_keep_block({"type": block.type, "data": block.data})))
             case "tool_use" if block.name != self._answer_tool:
                 self._torn = opened
                 if _is_whole(opened.text):
                     self._end_torn(out)
             case "server_tool_use" if (tool := anthropic_sandbox.tool_of(block.name)) is not None:
-                code = self._told(opened, out)
+                code = self._tell_rest(opened, out)
                 self._cells[block.id] = _Cell(opened.number, tool, code)
             case _ if (cell := self._cells.pop(block.tool_use_id, None)) is not None:
-                item, files, ran = anthropic_sandbox.read(cell.tool, block.tool_use_id, cell.code, block.content)
+                item, files, ran = anthropic_sandbox.read_result(cell.tool, block.tool_use_id, cell.code, block.content)
                 out.append(HostedEnd(cell.number, item, files, ran))
         if self._hosted or self._verbatim:
             self._keep(opened)
@@ -453,7 +453,7 @@ class MessagesDecoder(StreamDecoder):
         else:
             out.append(HostedCode(block.number, anthropic_sandbox.id_of(tool, block.block.id), "", piece))
 
-    def _told(self, block: _Open, out: list[Delta]) -> str:
+    def _tell_rest(self, block: _Open, out: list[Delta]) -> str:
         """The whole of the text that counts, or of the input; what of it had not been told is."""
         if block.member is None:
             return block.text
@@ -470,7 +470,7 @@ class MessagesDecoder(StreamDecoder):
             return
         if not block.pieces and not block.custom:
             self._write(block, "{}", out)
-        out.append(CallEnd(block.number, self._told(block, out)))
+        out.append(CallEnd(block.number, self._tell_rest(block, out)))
 
     def _keep(self, block: _Open) -> None:
         """The block as it must go back for the answer to go on."""
@@ -485,32 +485,32 @@ class MessagesDecoder(StreamDecoder):
             case "thinking":
                 kept |= {"thinking": block.text, "signature": "".join(block.signature)}
             case _ if block.pieces and "input" in kept:
-                kept["input"] = _decoded(block.text)
+                kept["input"] = _decode_input(block.text)
         self._content.append(kept)
 
 
 _Take: TypeAlias = Callable[[MessagesDecoder, _Event, list[Delta]], None]
 _EVENTS: Mapping[str, _Take] = MappingProxyType(
     {
-        "content_block_delta": MessagesDecoder._block_changed,
-        "content_block_start": MessagesDecoder._block_started,
-        "content_block_stop": MessagesDecoder._block_stopped,
-        "message_start": MessagesDecoder._started,
-        "message_delta": MessagesDecoder._changed,
+        "content_block_delta": MessagesDecoder._change_block,
+        "content_block_start": MessagesDecoder._start_block,
+        "content_block_stop": MessagesDecoder._stop_block,
+        "message_start": MessagesDecoder._start_message,
+        "message_delta": MessagesDecoder._change_message,
         "message_stop": MessagesDecoder._over,
     }
 )
 
 
-def _thought(text: str, signature: str) -> Reasoning:
+def _make_reasoning(text: str, signature: str) -> Reasoning:
     """What a server without signatures thought cannot go back."""
     summary = (SummaryText(text=text),) if text else ()
     if not signature:
         return Reasoning(summary=summary)
-    return _kept({"type": "thinking", "thinking": text, "signature": signature}, summary)
+    return _keep_block({"type": "thinking", "thinking": text, "signature": signature}, summary)
 
 
-def _kept(block: Json, summary: tuple[SummaryText, ...] = ()) -> Reasoning:
+def _keep_block(block: Json, summary: tuple[SummaryText, ...] = ()) -> Reasoning:
     sealed = vendor_tag.tag(VENDOR, msgspec.json.encode(block).decode())
     return Reasoning(summary=summary, encrypted_content=sealed)
 
@@ -526,7 +526,7 @@ def _annotation(raw: Raw, start: int, end: int) -> Annotation | None:
     return None
 
 
-def _decoded(text: str) -> Json:
+def _decode_input(text: str) -> Json:
     try:
         return codec.decode(text)
     except msgspec.DecodeError:
@@ -540,7 +540,7 @@ def _is_whole(text: str) -> bool:
         return False
 
 
-def _spent(usage: _Usage) -> Usage:
+def _convert_usage(usage: _Usage) -> Usage:
     """Here, what was cached does not count as input; on our wire it is part of it."""
     read, written = usage.cache_read_input_tokens or 0, usage.cache_creation_input_tokens or 0
     asked, answered = (usage.input_tokens or 0) + read + written, usage.output_tokens or 0

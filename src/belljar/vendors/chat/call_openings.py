@@ -113,7 +113,7 @@ class Names:
         return Names(code_call.ALIASES - functions.keys() if code else (), functions, custom)
 
 
-def tells(text: str, names: Names, *, bare: bool = True) -> bool | None:
+def begins_call(text: str, names: Names, *, bare: bool = True) -> bool | None:
     """Whether a call of one of these begins here; None while that is open. `bare` ones stand in no tag."""
     try:
         return _Reader(text[:LONGEST]).calls(names, bare=bare)

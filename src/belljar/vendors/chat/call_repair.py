@@ -58,7 +58,7 @@ _SPACE = re.compile(r"\s*")
 _decoder = json.JSONDecoder(strict=False)
 
 
-class Call(Struct, frozen=True):
+class WrittenCall(Struct, frozen=True):
     """One call: of the interpreter by its own name, whatever the model called it; `arguments` is JSON."""
 
     name: str
@@ -69,14 +69,14 @@ class Written(Struct, frozen=True):
     """What was found, and where in the text it begins."""
 
     at: int
-    calls: tuple[Call, ...]
+    calls: tuple[WrittenCall, ...]
     block: str | None = None
     """The code, where it is a block of that with no word of a call."""
     alone: bool = False
     """The answer has nothing else in it."""
 
 
-def written_calls(
+def find_written_calls(
     text: str, names: Names, *, bare: bool = True, blocks: bool = True, wrong: bool = False
 ) -> Written | None:
     """The calls that the answer clearly is, though it only has them in writing.
@@ -87,8 +87,8 @@ def written_calls(
     parsed: whoever was told to call so learns by the error.
     """
     reader = _Reader(text, names)
-    for at in starts(text):
-        if call_openings.tells(text[at : at + call_openings.LONGEST], names, bare=bare):
+    for at in find_starts(text):
+        if call_openings.begins_call(text[at : at + call_openings.LONGEST], names, bare=bare):
             calls, end = reader.calls(at)
             if calls:
                 return Written(at, tuple(dict.fromkeys(calls)), alone=not text[:at].strip() and end == len(text))
@@ -98,7 +98,7 @@ def written_calls(
     return reader.block_at_end(python=blocks, wrong=wrong)
 
 
-def starts(text: str, first: int = 0) -> Iterator[int]:
+def find_starts(text: str, first: int = 0) -> Iterator[int]:
     """Where a call could begin: at the start of a line, or with a tag."""
     return (found.start() for found in _STARTS.finditer(text, first, MOST_BEFORE + 1))
 
@@ -108,9 +108,9 @@ class _Reader:
         self._text = text
         self._names = names
 
-    def calls(self, at: int) -> tuple[list[Call], int]:
+    def calls(self, at: int) -> tuple[list[WrittenCall], int]:
         """All that stand there one after the other, and where they end."""
-        found: list[Call] = []
+        found: list[WrittenCall] = []
         at = _end(_WRAPPED, self._text, at)
         while len(found) < _MOST:
             some, end = self._some(at)
@@ -120,26 +120,26 @@ class _Reader:
             at = _end(_WRAPPED, self._text, end)
         return found[:_MOST], at
 
-    def object_alone(self) -> list[Call]:
+    def object_alone(self) -> list[WrittenCall]:
         """JSON that is all of the answer, with the name wherever in it."""
         at = _end(_WRAPPED, self._text, 0)
         value, end = self._json(at)
-        return self._meant(value) if _end(_WRAPPED, self._text, end) == len(self._text) else []
+        return self._read_calls(value) if _end(_WRAPPED, self._text, end) == len(self._text) else []
 
-    def _some(self, at: int) -> tuple[list[Call], int]:
+    def _some(self, at: int) -> tuple[list[WrittenCall], int]:
         text = self._text
         if text.startswith(call_openings.PYTHON_TAG, at):
             at += len(call_openings.PYTHON_TAG)
             value, end = self._json(at)
-            if calls := self._meant(value):
+            if calls := self._read_calls(value):
                 return calls, end
-            return self._code(_unwrapped(text, at)), len(text)
+            return self._code(_strip_call_end(text, at)), len(text)
         if text.startswith(("{", "["), at):
             value, end = self._json(at)
             if value is not None:
-                return self._meant(value), end
+                return self._read_calls(value), end
             return self._loose(at) or self._pythonic(at), len(text)
-        return self._named(at)
+        return self._read_named_call(at)
 
     def _json(self, at: int) -> tuple[Any, int]:
         try:
@@ -149,12 +149,12 @@ class _Reader:
 
     # -- forms
 
-    def _meant(self, value: Any) -> list[Call]:
+    def _read_calls(self, value: Any) -> list[WrittenCall]:
         """JSON as calls: an object, a list of them, or either with more around it."""
         if isinstance(value, dict) and isinstance(value.get("tool_calls"), list):
             value = value["tool_calls"]
         if isinstance(value, list):
-            several = [self._meant(one) if isinstance(one, dict) else [] for one in value[:_MOST]]
+            several = [self._read_calls(one) if isinstance(one, dict) else [] for one in value[:_MOST]]
             return [call for calls in several for call in calls] if all(several) else []
         if isinstance(value, dict) and isinstance(value.get("function"), dict):
             value = value["function"]
@@ -164,17 +164,17 @@ class _Reader:
         given = next((value[key] for key in ARGUMENT_KEYS if value.get(key) is not None), None)
         return [] if given is None else self._call(name, given)
 
-    def _loose(self, at: int) -> list[Call]:
+    def _loose(self, at: int) -> list[WrittenCall]:
         """JSON that is none, with code in it: that is read with patience."""
         found = _LOOSE.match(self._text, at)
         if not found or found[1] not in self._names.code:
             return []
-        given = _unwrapped(self._text, found.end()).removesuffix("}").rstrip()
+        given = _strip_call_end(self._text, found.end()).removesuffix("}").rstrip()
         argument = CodeArgument()
         argument.feed(given)
         return self._call(found[1], given) if argument.result().code != given else []
 
-    def _named(self, at: int) -> tuple[list[Call], int]:
+    def _read_named_call(self, at: int) -> tuple[list[WrittenCall], int]:
         """A name, and then arguments as JSON or in markup."""
         text = self._text
         found = _NAMED.match(text, at)
@@ -186,31 +186,31 @@ class _Reader:
             return self._call(found[1], value), end
         if not text.startswith("<", at):
             if found[1] in self._names.code and text.startswith(">>>", at):
-                return self._code(_unwrapped(text, begin)), len(text)
+                return self._code(_strip_call_end(text, begin)), len(text)
             return self._pythonic(at), len(text)
         schema = self._names.functions.get(found[1])
         values: dict[str, Json] = {}
         while (parameter := _PARAMETER.match(text, begin)) and (end := text.find(_PARAMETER_END, begin)) >= 0:
             value = text[parameter.end() : end].removesuffix("\n")
-            values[parameter[1]] = _typed(parameter[1], value, schema)
+            values[parameter[1]] = _convert_value(parameter[1], value, schema)
             begin = _end(_SPACE, text, end + len(_PARAMETER_END))
         return self._call(found[1], values) if values else [], begin
 
-    def _pythonic(self, at: int) -> list[Call]:
-        return self._expression(_unwrapped(self._text, at))
+    def _pythonic(self, at: int) -> list[WrittenCall]:
+        return self._expression(_strip_call_end(self._text, at))
 
-    def _expression(self, code: str) -> list[Call]:
+    def _expression(self, code: str) -> list[WrittenCall]:
         """Calls as Python has them, with nothing but literals in them."""
-        tree = _parsed(code)
+        tree = _parse_code(code)
         if tree is None or len(tree.body) != 1 or not isinstance(tree.body[0], ast.Expr):
             return []
         value = tree.body[0].value
         nodes = value.elts if isinstance(value, ast.List) else [value]
-        calls: list[Call] = []
+        calls: list[WrittenCall] = []
         for node in nodes[:_MOST]:
-            if _called(node) == "print" and len(node.args) == 1:  # type: ignore[attr-defined]
+            if _find_called_name(node) == "print" and len(node.args) == 1:  # type: ignore[attr-defined]
                 node = node.args[0]  # type: ignore[attr-defined]
-            name = _called(node)
+            name = _find_called_name(node)
             if not isinstance(node, ast.Call) or node.args or name not in self._names.all:
                 return []
             try:
@@ -235,10 +235,10 @@ class _Reader:
         calls = self._expression(code) or (self._code(code) if _does_something(code, wrong=wrong) else [])
         return Written(blocks[0].start(), tuple(calls), code) if calls else None
 
-    def _code(self, code: str) -> list[Call]:
+    def _code(self, code: str) -> list[WrittenCall]:
         return self._call(code_call.NAME, {"code": code}) if self._names.code else []
 
-    def _call(self, name: str, given: Any) -> list[Call]:
+    def _call(self, name: str, given: Any) -> list[WrittenCall]:
         try:
             arguments = given if isinstance(given, str) else msgspec.json.encode(given).decode()
         except (ValueError, TypeError, OverflowError, RecursionError):
@@ -246,10 +246,10 @@ class _Reader:
         if name in self._names.code:
             argument = CodeArgument()
             argument.feed(arguments)
-            return [Call(code_call.NAME, arguments)] if argument.result().code.strip() else []
+            return [WrittenCall(code_call.NAME, arguments)] if argument.result().code.strip() else []
         if name not in self._names.functions:
             return []
-        return [Call(name, arguments)] if name in self._names.custom or _is_object(arguments) else []
+        return [WrittenCall(name, arguments)] if name in self._names.custom or _is_object(arguments) else []
 
 
 def _is_object(arguments: str) -> bool:
@@ -259,7 +259,7 @@ def _is_object(arguments: str) -> bool:
         return False
 
 
-def _typed(key: str, value: str, schema: Json) -> Json:
+def _convert_value(key: str, value: str, schema: Json) -> Json:
     """A value out of markup, which is text there: as the schema has it."""
     known = schema.get("properties") if isinstance(schema, dict) else None
     kind = known.get(key) if isinstance(known, dict) else None
@@ -271,7 +271,7 @@ def _typed(key: str, value: str, schema: Json) -> Json:
         return value
 
 
-def _parsed(code: str) -> ast.Module | None:
+def _parse_code(code: str) -> ast.Module | None:
     try:
         with warnings.catch_warnings():  # of escapes that Python does not know: the run will tell
             warnings.simplefilter("ignore")
@@ -280,14 +280,14 @@ def _parsed(code: str) -> ast.Module | None:
         return None
 
 
-def _called(node: ast.expr) -> str:
+def _find_called_name(node: ast.expr) -> str:
     """The name of the function that an expression calls, if that is all it does."""
     return node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else ""
 
 
 def _does_something(code: str, *, wrong: bool) -> bool:
     """It is Python, and more than definitions."""
-    tree = _parsed(code)
+    tree = _parse_code(code)
     if tree is None:
         return wrong
     return any(not isinstance(one, _SILENT) and not _is_text(one) for one in tree.body)
@@ -301,7 +301,7 @@ def _is_text(statement: ast.stmt) -> bool:
     )
 
 
-def _unwrapped(text: str, at: int) -> str:
+def _strip_call_end(text: str, at: int) -> str:
     """From there on, without what stands around calls at the end."""
     end = len(text)
     before = end + 1

@@ -2,29 +2,46 @@
 
 from __future__ import annotations
 
-from belljar.vendors import function_names
-from belljar.vendors.bearer import headers
+from collections.abc import Mapping
+
+from belljar.errors import ProviderError
+from belljar.vendors import bearer, function_names
 from belljar.vendors.chat.request import custom_names, encode
-from belljar.vendors.chat.sampling import carried
 from belljar.vendors.chat.stream import ChatDecoder
-from belljar.vendors.chat.written_calls import holding
+from belljar.vendors.chat.written_calls import find_calls_in_text
 from belljar.vendors.deltas import Decoder
 from belljar.vendors.errors import fault
 from belljar.vendors.hosted_sandbox import HostedSandbox
 from belljar.vendors.request import ModelRequest
-from belljar.vendors.server_profile import ServerProfile
-
-__all__ = ["LIST", "PATH", "SANDBOX", "ChatDecoder", "carried", "decoder", "encode", "fault", "headers"]
-
-LIST = "/models"
-PATH = "/chat/completions"
-SANDBOX: HostedSandbox | None = None
+from belljar.vendors.sampling import CHOSEN
+from belljar.vendors.vendor import GENERIC, Vendor
 
 
-def decoder(request: ModelRequest, quirks: ServerProfile, upstream: str, *, keep: bool = False) -> Decoder:
-    """For the answer to this request; `upstream` names the server in errors."""
+class ChatDialect:
+    """As the profile of a server says."""
 
-    def make(sent: ModelRequest) -> Decoder:
-        return holding(sent, ChatDecoder(quirks, upstream, custom=custom_names(sent)))
+    path = "/chat/completions"
+    list_path = "/models"
+    sandbox: HostedSandbox | None = None
 
-    return function_names.restoring(request, function_names.CHAT, make)
+    def __init__(self, vendor: Vendor = GENERIC, server: str = GENERIC.title) -> None:
+        self._profile = vendor.profile
+        self._server = server
+
+    def headers(self, key: str | None) -> dict[str, str]:
+        return bearer.headers(key)
+
+    def encode(self, request: ModelRequest) -> bytes:
+        return encode(request, self._profile)
+
+    def decoder(self, request: ModelRequest, *, keep: bool = False) -> Decoder:
+        def make(sent: ModelRequest) -> Decoder:
+            return find_calls_in_text(sent, ChatDecoder(self._profile, self._server, custom=custom_names(sent)))
+
+        return function_names.restore_names(request, function_names.CHAT, make)
+
+    def sampling_names(self, model: str) -> frozenset[str]:
+        return frozenset({*self._profile.sampling.names, *CHOSEN, *({"logprobs"} & self._profile.members)})
+
+    def fault(self, status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
+        return fault(status, headers, body, self._server)

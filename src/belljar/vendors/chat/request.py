@@ -12,9 +12,8 @@ from belljar.errors import InvalidRequest
 from belljar.vendors import code_call, function_names
 from belljar.vendors.call_ids import CallIds
 from belljar.vendors.chat import tools_in_prompt
-from belljar.vendors.chat.sampling import chat_row
 from belljar.vendors.chat.servers import for_model
-from belljar.vendors.request import ModelRequest
+from belljar.vendors.request import ModelRequest, refuse_item
 from belljar.vendors.sampling import members
 from belljar.vendors.server_profile import ServerProfile
 from belljar.wire import codec
@@ -47,19 +46,19 @@ _HEARD = "I have the results."
 """What the assistant says where somebody has to and nobody did."""
 
 
-def encode(request: ModelRequest, quirks: ServerProfile) -> bytes:
-    """What the server would not take is left out, as `quirks` says. Asks for the whole where nobody wants pieces."""
-    request, quirks = function_names.fitted(request, function_names.CHAT), for_model(quirks, request.model)
-    body: Body = {"model": request.model, "messages": _Messages(request, quirks).all(), "stream": request.stream}
+def encode(request: ModelRequest, profile: ServerProfile) -> bytes:
+    """What the server would not take is left out, as `profile` says. Asks for the whole where nobody wants pieces."""
+    request, profile = function_names.fit_names(request, function_names.CHAT), for_model(profile, request.model)
+    body: Body = {"model": request.model, "messages": _Messages(request, profile).all(), "stream": request.stream}
     functions = _functions(request)
     if not request.in_words:
-        body.update(_choosing(request.tool_choice, functions, quirks))
-    body.update(_format(request.text.format, quirks))
+        body.update(_write_tools(request.tool_choice, functions, profile))
+    body.update(_format(request.text.format, profile))
     optional = {
-        quirks.limit: request.max_output_tokens,
+        profile.limit: request.max_output_tokens,
         "temperature": request.temperature,
         "top_p": request.top_p,
-        **members(request.sampling, chat_row(quirks)),
+        **members(request.sampling, profile.sampling),
     }
     extras = {
         "stream_options": {"include_usage": True} if request.stream else None,
@@ -72,7 +71,7 @@ def encode(request: ModelRequest, quirks: ServerProfile) -> bytes:
         "safety_identifier": request.safety_identifier,
     }
     body.update({name: value for name, value in optional.items() if value is not None})
-    body.update({name: value for name, value in extras.items() if value is not None and name in quirks.members})
+    body.update({name: value for name, value in extras.items() if value is not None and name in profile.members})
     if "logprobs" in body and request.top_logprobs:
         body["top_logprobs"] = request.top_logprobs
     return codec.encode(body)
@@ -100,7 +99,7 @@ def _functions(request: ModelRequest) -> list[_Function]:
     return functions
 
 
-def _function(tool: _Function, quirks: ServerProfile) -> Body:
+def _function(tool: _Function, profile: ServerProfile) -> Body:
     if isinstance(tool, CustomTool):
         return {"type": "function", "function": _custom(tool)}
     function: Body = {
@@ -108,7 +107,7 @@ def _function(tool: _Function, quirks: ServerProfile) -> Body:
         "description": tool.description or "",  # llama.cpp and some templates break where there is none
         "parameters": tool.parameters or {"type": "object", "properties": {}},
     }
-    if tool.strict and quirks.strict:
+    if tool.strict and profile.strict:
         function["strict"] = True
     return {"type": "function", "function": function}
 
@@ -129,18 +128,18 @@ def _custom(tool: CustomTool) -> Body:
     }
 
 
-def _choosing(choice: ToolChoice, tools: Sequence[_Function], quirks: ServerProfile) -> Body:
+def _write_tools(choice: ToolChoice, tools: Sequence[_Function], profile: ServerProfile) -> Body:
     """The tools, and which must be used."""
-    tools, said = _chosen(choice, tools, quirks.choosing)
+    tools, said = _apply_choice(choice, tools, profile.choosing)
     if not tools:
         return {}
-    body: Body = {"tools": [_function(tool, quirks) for tool in tools]}
-    if isinstance(said, dict) or said in quirks.choosing:
+    body: Body = {"tools": [_function(tool, profile) for tool in tools]}
+    if isinstance(said, dict) or said in profile.choosing:
         body["tool_choice"] = said
     return body
 
 
-def _chosen(
+def _apply_choice(
     choice: ToolChoice, tools: Sequence[_Function], choosing: Collection[str]
 ) -> tuple[Sequence[_Function], str | Body]:
     """Where a choice cannot be said, there are fewer tools, which comes close."""
@@ -163,25 +162,25 @@ def _is(choice: Choice, tool: _Function) -> bool:
 # -- form of the answer -----------------------------------------------------------------------------------------------
 
 
-def _format(asked: TextFormat, quirks: ServerProfile) -> Body:
+def _format(asked: TextFormat, profile: ServerProfile) -> Body:
     if asked.type == "text":
         return {}
-    if asked.type == "json_schema" and "json_schema" in quirks.formats:
+    if asked.type == "json_schema" and "json_schema" in profile.formats:
         schema: Body = {"name": asked.name or "answer", "schema": asked.schema or {}}
         if asked.description:
             schema["description"] = asked.description
         if asked.strict:
             schema["strict"] = True
         return {"response_format": {"type": "json_schema", "json_schema": schema}}
-    if "json_object" in quirks.formats:
+    if "json_object" in profile.formats:
         return {"response_format": {"type": "json_object"}}
     anything = {"name": "answer", "schema": {"type": "object"}}
     return {"response_format": {"type": "json_schema", "json_schema": anything}}
 
 
-def _told_schema(asked: TextFormat, quirks: ServerProfile) -> str:
+def _describe_schema(asked: TextFormat, profile: ServerProfile) -> str:
     """The schema in words, for a server that only knows "some JSON"."""
-    if asked.type != "json_schema" or "json_schema" in quirks.formats:
+    if asked.type != "json_schema" or "json_schema" in profile.formats:
         return ""
     return f"Answer with one JSON object that fits this JSON schema:\n{codec.encode(asked.schema or {}).decode()}"
 
@@ -214,11 +213,11 @@ class _Turn:
 class _Messages:
     """The conversation, item by item."""
 
-    def __init__(self, request: ModelRequest, quirks: ServerProfile) -> None:
+    def __init__(self, request: ModelRequest, profile: ServerProfile) -> None:
         self._request = request
-        self._quirks = quirks
-        self._call_ids = CallIds(quirks.call_ids)
-        self._plain = tools_in_prompt.plainly(request)
+        self._profile = profile
+        self._call_ids = CallIds(profile.call_ids)
+        self._plain = tools_in_prompt.speaks_in_words(request)
         self._told = False
         """The last message tells results in the user's words."""
         self._done: list[Body] = []
@@ -231,10 +230,10 @@ class _Messages:
 
     def all(self) -> list[Body]:
         request = self._request
-        instructions = [request.instructions or "", _told_schema(request.text.format, self._quirks)]
+        instructions = [request.instructions or "", _describe_schema(request.text.format, self._profile)]
         if request.in_words:
-            tools, said = _chosen(request.tool_choice, _functions(request), ())
-            instructions.append(tools_in_prompt.described(tools, now=said == "required"))
+            tools, said = _apply_choice(request.tool_choice, _functions(request), ())
+            instructions.append(tools_in_prompt.describe_tools(tools, now=said == "required"))
         if any(instructions):
             self._order("developer", "\n\n".join(filter(None, instructions)))
         for item in request.items:
@@ -242,22 +241,18 @@ class _Messages:
                 case Message():
                     self._message(item)
                 case FunctionCall():
-                    self._called(item, _whole(item.arguments))
+                    self._add_call_and_result(item, _whole(item.arguments))
                 case CustomToolCall():
-                    self._called(item, codec.encode({"input": item.input}).decode())
+                    self._add_call_and_result(item, codec.encode({"input": item.input}).decode())
                 case CodeInterpreterCall():
                     self._ran(item)
                 case FunctionCallOutput() | CustomToolCallOutput():
                     if self._turn is not None:
                         self._turn.open = False
                 case Reasoning():
-                    self._thought = _thought(item)
+                    self._thought = _read_thought(item)
                 case Compaction() | ItemReference():
-                    raise InvalidRequest(
-                        f"input: {request.model!r} cannot be given {type(item).__struct_config__.tag!r} items;"
-                        " send the items that it stands for",
-                        param="input",
-                    )
+                    raise refuse_item(request.model, item)
                 case _:  # a hosted tool's doings, or a mark for us: nothing that chat completions can say
                     pass
         self._close()
@@ -268,29 +263,29 @@ class _Messages:
             turn = self._turn
             if turn is None or turn.over:
                 self._close()
-                turn = self._opened()
+                turn = self._open_turn()
             turn.text.append(_plain(item.content))
             return
         self._close()
         self._thought = ""
         if item.role == "user":
-            self._asked(_content(item.content))
+            self._add_user_message(_content(item.content))
         else:
             self._order(item.role, _plain(item.content))
 
-    def _asked(self, content: str | list[Body]) -> None:
+    def _add_user_message(self, content: str | list[Body]) -> None:
         if self._told:  # many chat templates want the roles to alternate
             self._told = False
-            content = _joined(self._done.pop()["content"], content)
-        if self._quirks.ordered and self._done and self._done[-1]["role"] == "tool":
+            content = _join_contents(self._done.pop()["content"], content)
+        if self._profile.ordered and self._done and self._done[-1]["role"] == "tool":
             self._done.append({"role": "assistant", "content": _HEARD})
         self._done.append({"role": "user", "content": content})
 
     def _order(self, role: str, text: str) -> None:
         """An instruction. Many chat templates take one system message only, so neighbours become one."""
-        if self._quirks.developer:
+        if self._profile.developer:
             self._done.append({"role": role, "content": text})
-        elif self._quirks.ordered and self._done and self._done[-1]["role"] in ("assistant", "tool"):
+        elif self._profile.ordered and self._done and self._done[-1]["role"] in ("assistant", "tool"):
             if self._done[0]["role"] == "system":
                 self._done[0]["content"] += f"\n\n{text}"
             else:
@@ -300,31 +295,35 @@ class _Messages:
         else:
             self._done.append({"role": "system", "content": text})
 
-    def _opened(self) -> _Turn:
+    def _open_turn(self) -> _Turn:
         self._turn = _Turn(self._thought)
         self._thought = ""
         return self._turn
 
-    def _called(self, item: FunctionCall | CustomToolCall, arguments: str) -> None:
-        turn = self._calling(item.call_id, item.name, arguments, None)
+    def _add_call_and_result(self, item: FunctionCall | CustomToolCall, arguments: str) -> None:
+        turn = self._add_call(item.call_id, item.name, arguments, None)
         turn.open, turn.more = True, False
         outputs = self._outputs.get(item.call_id)
         output = outputs.popleft().output if outputs else ""
         turn.results.append((_plain(output), _images(output)))
 
     def _ran(self, item: CodeInterpreterCall) -> None:
-        turn = self._calling(item.id, code_call.NAME, code_call.arguments(item), code_call.written(item))
-        turn.more = code_call.more(item)
-        turn.results.append((code_call.told(item, self._request), [*self._request.call_images.get(item.id, ())]))
+        turn = self._add_call(
+            item.id, code_call.NAME, code_call.write_arguments(item), code_call.find_written_text(item)
+        )
+        turn.more = code_call.has_more_calls(item)
+        turn.results.append(
+            (code_call.write_output(item, self._request), [*self._request.call_images.get(item.id, ())])
+        )
 
-    def _calling(self, call_id: str, name: str, arguments: str, written: str | None) -> _Turn:
+    def _add_call(self, call_id: str, name: str, arguments: str, written: str | None) -> _Turn:
         turn = self._turn
         if turn is None or (turn.results and turn.over):
             self._close()
-            turn = self._opened()
+            turn = self._open_turn()
         if self._plain:
             if written is None or not (written or any(turn.text)):
-                turn.text.append(tools_in_prompt.called(name, arguments))
+                turn.text.append(tools_in_prompt.write_call(name, arguments))
             else:
                 turn.text[-1:] = ["".join([*turn.text[-1:], written])]
             return turn
@@ -340,8 +339,8 @@ class _Messages:
         said: Body = {"role": "assistant", "content": "\n\n".join(turn.text)}
         if turn.calls:
             said["tool_calls"] = turn.calls
-            if turn.thought and self._quirks.reasoning:
-                said[self._quirks.reasoning] = turn.thought
+            if turn.thought and self._profile.reasoning:
+                said[self._profile.reasoning] = turn.thought
         self._done.append(said)
         if self._plain:
             self._tell(turn)
@@ -350,24 +349,24 @@ class _Messages:
         for call, (told, images) in zip(turn.calls, turn.results, strict=True):
             shown = [_image(url) for url in images]
             content: str | list[Body] = told
-            if shown and self._quirks.images == "tool":
+            if shown and self._profile.images == "tool":
                 content = [{"type": "text", "text": told}, *shown]
             else:
                 later += shown
             self._done.append({"role": "tool", "tool_call_id": call["id"], "content": content})
         if later:
-            self._asked([{"type": "text", "text": _IMAGES}, *later])
+            self._add_user_message([{"type": "text", "text": _IMAGES}, *later])
 
     def _tell(self, turn: _Turn) -> None:
         """The results as the user's words."""
         if turn.results:
-            told = tools_in_prompt.answered([told for told, _ in turn.results])
+            told = tools_in_prompt.write_results([told for told, _ in turn.results])
             shown = [_image(url) for _, images in turn.results for url in images]
-            self._asked([{"type": "text", "text": told}, *shown] if shown else told)
+            self._add_user_message([{"type": "text", "text": told}, *shown] if shown else told)
             self._told = True
 
 
-def _joined(before: str | list[Body], after: str | list[Body]) -> str | list[Body]:
+def _join_contents(before: str | list[Body], after: str | list[Body]) -> str | list[Body]:
     """Two messages as one."""
     if isinstance(before, str) and isinstance(after, str):
         return f"{before}\n\n{after}"
@@ -384,7 +383,7 @@ def _whole(arguments: str) -> str:
     return arguments
 
 
-def _thought(item: Reasoning) -> str:
+def _read_thought(item: Reasoning) -> str:
     return "\n\n".join(part.text for part in (item.content or item.summary))
 
 

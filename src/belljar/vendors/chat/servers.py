@@ -7,11 +7,12 @@ import re
 from msgspec import structs
 
 from belljar.vendors.call_ids import NINE
-from belljar.vendors.server_profile import ServerProfile
+from belljar.vendors.sampling import row
+from belljar.vendors.server_profile import OPEN_SAMPLING, OPENAI_SAMPLING, ServerProfile
 from belljar.vendors.vendor import Vendor
 
 
-def _vendor(name: str, title: str, base_url: str, *hosts: str) -> Vendor:
+def _vendor(name: str, title: str, base_url: str, host: str, profile: ServerProfile) -> Vendor:
     variable = name.upper()
     return Vendor(
         name=name,
@@ -19,7 +20,8 @@ def _vendor(name: str, title: str, base_url: str, *hosts: str) -> Vendor:
         keys=(f"{variable}_API_KEY",),
         address=f"{variable}_BASE_URL",
         base_url=base_url,
-        hosts=hosts,
+        hosts=(host,),
+        profile=profile,
     )
 
 
@@ -28,6 +30,7 @@ def _server(
     title: str,
     port: int,
     *,
+    profile: ServerProfile,
     aliases: tuple[str, ...] = (),
     hosts: tuple[str, ...] = (),
     owners: tuple[str, ...] = (),
@@ -50,15 +53,77 @@ def _server(
         owners=owners,
         load_hint=load_hint,
         client=client and f"belljar.providers.chat_client:{client}",
+        profile=profile,
     )
 
 
+_MISTRAL = _vendor(
+    "mistral",
+    "Mistral",
+    "https://api.mistral.ai/v1",
+    "mistral.ai",
+    # Refuses members that it does not know; tells the usage unasked.
+    ServerProfile(
+        members=frozenset(["parallel_tool_calls"]),
+        sampling=row("stop", "presence_penalty", "frequency_penalty", seed="random_seed"),
+        call_ids=NINE,
+        ordered=True,
+    ),
+)
+
 VENDORS: tuple[Vendor, ...] = (
-    _vendor("groq", "Groq", "https://api.groq.com/openai/v1", "groq.com"),
-    _vendor("deepseek", "DeepSeek", "https://api.deepseek.com/v1", "deepseek.com"),
-    _vendor("openrouter", "OpenRouter", "https://openrouter.ai/api/v1", "openrouter.ai"),
-    _vendor("mistral", "Mistral", "https://api.mistral.ai/v1", "mistral.ai"),
-    Vendor(name="alibaba", title="Alibaba Cloud", aliases=("dashscope", "qwen"), hosts=("aliyuncs.com",)),
+    _vendor(
+        "groq",
+        "Groq",
+        "https://api.groq.com/openai/v1",
+        "groq.com",
+        # Refuses logprobs with a 400.
+        ServerProfile(
+            limit="max_completion_tokens",
+            members=frozenset(["stream_options", "parallel_tool_calls", "reasoning_effort", "service_tier"]),
+            sampling=row("stop", "seed", stops=4),
+        ),
+    ),
+    _vendor(
+        "deepseek",
+        "DeepSeek",
+        "https://api.deepseek.com/v1",
+        "deepseek.com",
+        # Refuses a turn with tool calls that comes back without its reasoning.
+        ServerProfile(
+            members=frozenset(["stream_options", "reasoning_effort", "logprobs"]),
+            sampling=row("stop", "presence_penalty", "frequency_penalty", stops=16),
+            formats=frozenset(["json_object"]),
+            reasoning="reasoning_content",
+            think_tags=False,
+        ),
+    ),
+    _vendor(
+        "openrouter",
+        "OpenRouter",
+        "https://openrouter.ai/api/v1",
+        "openrouter.ai",
+        ServerProfile(
+            members=frozenset(["stream_options", "parallel_tool_calls", "reasoning_effort", "verbosity", "logprobs"]),
+            sampling=row(*OPEN_SAMPLING, "repetition_penalty"),
+            strict=True,
+            reasoning="reasoning",
+            think_tags=False,
+        ),
+    ),
+    _MISTRAL,
+    Vendor(
+        name="alibaba",
+        title="Alibaba Cloud",
+        aliases=("dashscope", "qwen"),
+        hosts=("aliyuncs.com",),
+        profile=ServerProfile(
+            members=frozenset(["stream_options", "parallel_tool_calls", "logprobs"]),
+            sampling=row("stop", "seed", "presence_penalty", "repetition_penalty", "top_k"),
+            choosing=frozenset(["none", "named"]),
+            think_tags=False,
+        ),
+    ),
     _server(
         "lm_studio",
         "LM Studio",
@@ -68,6 +133,12 @@ VENDORS: tuple[Vendor, ...] = (
         client="LMStudioClient",
         load_hint="load one in LM Studio, or run: lms load",
         own_port=True,
+        # No json_object, and tool_choice only as a word.
+        profile=ServerProfile(
+            sampling=row(*OPENAI_SAMPLING, "top_k", repetition_penalty="repeat_penalty"),
+            formats=frozenset(["json_schema"]),
+            choosing=frozenset(["none", "required"]),
+        ),
     ),
     _server(
         "ollama",
@@ -78,10 +149,41 @@ VENDORS: tuple[Vendor, ...] = (
         client="OllamaClient",
         load_hint="run: ollama pull NAME",
         own_port=True,
+        # tool_choice is passed over in silence.
+        profile=ServerProfile(
+            members=frozenset(["stream_options", "reasoning_effort", "logprobs"]),
+            sampling=row("stop", "seed", "presence_penalty", "frequency_penalty"),
+            choosing=frozenset(),
+            reasoning="reasoning",
+        ),
     ),
-    _server("vllm", "vLLM", 8000, owners=("vllm",), client="VLLMClient"),
-    # "me" is what llama.cpp's server in Python says.
-    _server("llama_cpp", "llama.cpp", 8080, aliases=("llamacpp",), owners=("llamacpp", "me")),
+    _server(
+        "vllm",
+        "vLLM",
+        8000,
+        owners=("vllm",),
+        client="VLLMClient",
+        profile=ServerProfile(
+            members=frozenset(["stream_options", "parallel_tool_calls", "reasoning_effort", "logprobs"]),
+            reasoning="reasoning",
+        ),
+    ),
+    _server(
+        "llama_cpp",
+        "llama.cpp",
+        8080,
+        aliases=("llamacpp",),
+        owners=("llamacpp", "me"),  # the second is what llama.cpp's server in Python says
+        # tool_choice only as a word: a tool that is named is passed over in silence, and any or none is called.
+        profile=ServerProfile(
+            members=frozenset(["stream_options", "parallel_tool_calls", "logprobs"]),
+            sampling=row(*OPEN_SAMPLING, "chat_template_kwargs", repetition_penalty="repeat_penalty"),
+            choosing=frozenset(["none", "required"]),
+            images="tool",
+            reasoning="reasoning_content",
+            drops_tools=True,
+        ),
+    ),
 )
 
 SEES = (
@@ -90,76 +192,11 @@ SEES = (
 )
 """A pattern for a part of the names of open models that see pictures, whoever serves them."""
 
-PROFILES: tuple[ServerProfile, ...] = (
-    # No json_object, and tool_choice only as a word.
-    ServerProfile(
-        name="lm_studio",
-        formats=frozenset(["json_schema"]),
-        choosing=frozenset(["none", "required"]),
-    ),
-    # tool_choice is passed over in silence.
-    ServerProfile(
-        name="ollama",
-        members=frozenset(["stream_options", "reasoning_effort", "logprobs"]),
-        choosing=frozenset(),
-        reasoning="reasoning",
-    ),
-    ServerProfile(
-        name="vllm",
-        members=frozenset(["stream_options", "parallel_tool_calls", "reasoning_effort", "logprobs"]),
-        reasoning="reasoning",
-    ),
-    # tool_choice only as a word: a tool that is named is passed over in silence, and any or none is called.
-    ServerProfile(
-        name="llama_cpp",
-        members=frozenset(["stream_options", "parallel_tool_calls", "logprobs"]),
-        choosing=frozenset(["none", "required"]),
-        images="tool",
-        reasoning="reasoning_content",
-        drops_tools=True,
-    ),
-    # Refuses logprobs with a 400.
-    ServerProfile(
-        name="groq",
-        limit="max_completion_tokens",
-        members=frozenset(["stream_options", "parallel_tool_calls", "reasoning_effort", "service_tier"]),
-    ),
-    # Refuses a turn with tool calls that comes back without its reasoning.
-    ServerProfile(
-        name="deepseek",
-        members=frozenset(["stream_options", "reasoning_effort", "logprobs"]),
-        formats=frozenset(["json_object"]),
-        reasoning="reasoning_content",
-        think_tags=False,
-    ),
-    ServerProfile(
-        name="openrouter",
-        members=frozenset(["stream_options", "parallel_tool_calls", "reasoning_effort", "verbosity", "logprobs"]),
-        strict=True,
-        reasoning="reasoning",
-        think_tags=False,
-    ),
-    ServerProfile(
-        name="alibaba",
-        members=frozenset(["stream_options", "parallel_tool_calls", "logprobs"]),
-        choosing=frozenset(["none", "named"]),
-        think_tags=False,
-    ),
-    # Refuses members that it does not know; tells the usage unasked.
-    ServerProfile(
-        name="mistral",
-        members=frozenset(["parallel_tool_calls"]),
-        call_ids=NINE,
-        ordered=True,
-    ),
-)
-
-_MISTRAL = next(row for row in PROFILES if row.name == "mistral")
 _MISTRALS = re.compile(r"mi[sx]tral|ministral|magistral|(dev|code|lean)stral|(pi|vo)xtral", re.IGNORECASE)
 
 
-def for_model(quirks: ServerProfile, model: str) -> ServerProfile:
+def for_model(profile: ServerProfile, model: str) -> ServerProfile:
     """Mistral's models bring Mistral's rules along, wherever they are served: their chat templates check them."""
     if not _MISTRALS.search(model):
-        return quirks
-    return structs.replace(quirks, call_ids=_MISTRAL.call_ids, ordered=_MISTRAL.ordered)
+        return profile
+    return structs.replace(profile, call_ids=_MISTRAL.profile.call_ids, ordered=_MISTRAL.profile.ordered)

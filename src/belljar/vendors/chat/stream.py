@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from belljar.errors import Garbled, ProviderError, Unreachable
+from belljar.vendors import custom_tool
 from belljar.vendors.deltas import (
     CallBegun,
     CallEnd,
@@ -22,10 +23,11 @@ from belljar.vendors.deltas import (
     ThoughtEnd,
     UsageDelta,
 )
-from belljar.vendors.errors import reported
-from belljar.vendors.server_profile import GENERIC, ServerProfile
+from belljar.vendors.errors import read_stream_error
+from belljar.vendors.server_profile import ServerProfile
 from belljar.vendors.stream_decoder import StreamDecoder
 from belljar.vendors.think_tags import ThinkTags
+from belljar.vendors.vendor import GENERIC
 from belljar.wire import codec, ids
 from belljar.wire.items import Json, Reasoning, ReasoningText
 from belljar.wire.responses import InputDetails, OutputDetails, Usage
@@ -141,7 +143,7 @@ class ChatDecoder(StreamDecoder):
 
     def __init__(
         self,
-        quirks: ServerProfile = GENERIC,
+        profile: ServerProfile = GENERIC.profile,
         upstream: str = "the model's server",
         *,
         custom: Collection[str] = (),
@@ -150,7 +152,7 @@ class ChatDecoder(StreamDecoder):
         super().__init__(upstream)
         self._custom = custom
         self._new_id = new_id
-        self._tags = ThinkTags() if quirks.think_tags else None
+        self._tags = ThinkTags() if profile.think_tags else None
         self._thoughts: list[str] = []
         self._call: _OpenCall | None = None
         self._calls = 0
@@ -169,7 +171,7 @@ class ChatDecoder(StreamDecoder):
             return
         chunk = _decode(payload)
         if chunk.error:
-            raise reported(chunk.error, self._upstream)
+            raise read_stream_error(chunk.error, self._upstream)
         if chunk.usage is not None:
             self._usage = chunk.usage
         if not chunk.choices:
@@ -183,7 +185,7 @@ class ChatDecoder(StreamDecoder):
         """A chunk that says nothing may be an error in a shape of its own."""
         data = codec.decode(payload)
         if data.get("object") == "error" or data.get("type") == "error":
-            raise reported(data, self._upstream)
+            raise read_stream_error(data, self._upstream)
 
     def _take_choice(self, choice: _Choice, out: list[Delta]) -> None:
         self._answered = True
@@ -299,7 +301,7 @@ class ChatDecoder(StreamDecoder):
         if cut and not _is_whole(arguments):
             return
         if call.custom:
-            arguments = free_text(arguments)
+            arguments = custom_tool.read_input(arguments)
             out.append(CallPiece(call.index, arguments))
         elif not arguments.strip():
             arguments += "{}"
@@ -322,7 +324,7 @@ class ChatDecoder(StreamDecoder):
         self._check_reason()
         out.append(Finish("calls" if reason == "stop" and self._calls else reason))
         if self._usage is not None:
-            out.append(UsageDelta(_spent(self._usage)))
+            out.append(UsageDelta(_convert_usage(self._usage)))
 
     def _check_reason(self) -> None:
         if not self._answered:
@@ -347,17 +349,7 @@ def _is_whole(arguments: str) -> bool:
         return False
 
 
-def free_text(arguments: str) -> str:
-    """What a custom tool is given, out of the function call that stands for it."""
-    try:
-        data = codec.decode(arguments)
-    except msgspec.DecodeError:
-        return arguments
-    text = data.get("input") if isinstance(data, dict) else data
-    return text if isinstance(text, str) else arguments
-
-
-def _spent(usage: _Usage) -> Usage:
+def _convert_usage(usage: _Usage) -> Usage:
     asked, answered = usage.prompt_tokens or 0, usage.completion_tokens or 0
     prompt = usage.prompt_tokens_details or _PromptDetails()
     completion = usage.completion_tokens_details or _CompletionDetails()

@@ -36,12 +36,12 @@ _CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required
 _MUST = "Do that now, before you answer."
 
 
-def plainly(request: ModelRequest) -> bool:
+def speaks_in_words(request: ModelRequest) -> bool:
     """Whether the model is spoken to in words: it has no tools, or only wrote its newest call into its answer."""
     return request.in_words or _newest(request) == "written"
 
 
-def by_protocol(request: ModelRequest) -> bool:
+def makes_calls(request: ModelRequest) -> bool:
     """Whether the model has shown that it can make calls: what it writes is then meant to be read."""
     return not request.in_words and _newest(request) == "made"
 
@@ -50,18 +50,18 @@ def _newest(request: ModelRequest) -> Literal["made", "written"] | None:
     """How the newest call came."""
     for item in reversed(request.items):
         if type(item) is CodeInterpreterCall:
-            return "made" if code_call.written(item) is None else "written"
+            return "made" if code_call.find_written_text(item) is None else "written"
         if type(item) is FunctionCall or type(item) is CustomToolCall:
             return "written" if call_ids.is_written(item.call_id) else "made"
     return None
 
 
-def refused(status: int, body: bytes) -> bool:
+def refuses_tools(status: int, body: bytes) -> bool:
     """Whether a server says that this model cannot be given tools."""
     return status in (400, 404, 422, 500) and _REFUSED.search(body[:2000].decode(errors="replace")) is not None
 
 
-def trials(model: str) -> tuple[ModelRequest, ModelRequest]:
+def make_trials(model: str) -> tuple[ModelRequest, ModelRequest]:
     """The same question without tools and with one. Where both are equally long for the model, it does not see it."""
     hello = (Message(role="user", content="Hi"),)
     tool = FunctionTool(name="get_time", description="Tells what time it is in a city.", parameters=_CITY)
@@ -69,28 +69,28 @@ def trials(model: str) -> tuple[ModelRequest, ModelRequest]:
     return without, structs.replace(without, tools=(tool,))
 
 
-def described(tools: Sequence[FunctionTool | CustomTool], *, now: bool) -> str:
+def describe_tools(tools: Sequence[FunctionTool | CustomTool], *, now: bool) -> str:
     """The tools, for the prompt; `now` says that one is to be used at once."""
     said = [f"{_CODE}\n\n{tool.description}" for tool in tools if tool.name == code_call.NAME]
     functions = [tool for tool in tools if tool.name != code_call.NAME]
     if functions:
-        said.append("\n\n".join([_CALL, *map(_described, functions)]))
+        said.append("\n\n".join([_CALL, *map(_describe_tool, functions)]))
     if said and now:
         said.append(_MUST)
     return "\n\n".join(said)
 
 
-def _described(tool: FunctionTool | CustomTool) -> str:
+def _describe_tool(tool: FunctionTool | CustomTool) -> str:
     schema = tool.parameters if isinstance(tool, FunctionTool) else {"properties": {"input": {"type": "string"}}}
     return f"{tool.name}: {tool.description or ''}\nArguments: {codec.encode(schema or {}).decode()}"
 
 
-def called(name: str, arguments: str) -> str:
+def write_call(name: str, arguments: str) -> str:
     """A call that nobody has as it was written."""
     return f'```json\n{{"name": {codec.encode(name).decode()}, "arguments": {arguments}}}\n```'
 
 
-def answered(results: Sequence[str]) -> str:
+def write_results(results: Sequence[str]) -> str:
     """What came of the calls, as the user tells it."""
     told = "\n\n".join(results)
     return f"Result:\n\n{told}\n\nNow answer in words, or call again if something is still missing."

@@ -10,12 +10,11 @@ from collections import deque
 from typing import Literal
 
 from belljar.errors import ProviderError
-from belljar.vendors import call_ids
+from belljar.vendors import call_ids, custom_tool
 from belljar.vendors.chat import call_openings
 from belljar.vendors.chat.call_openings import Names
-from belljar.vendors.chat.call_repair import MOST_BEFORE, Written, starts, written_calls
-from belljar.vendors.chat.stream import free_text
-from belljar.vendors.chat.tools_in_prompt import by_protocol, plainly
+from belljar.vendors.chat.call_repair import MOST_BEFORE, Written, find_starts, find_written_calls
+from belljar.vendors.chat.tools_in_prompt import makes_calls, speaks_in_words
 from belljar.vendors.deltas import CallBegun, CallEnd, CallPiece, Decoder, Delta, Finish, Repaired, Text, UsageDelta
 from belljar.vendors.request import ModelRequest, Verbatim
 from belljar.wire.items import CodeInterpreterCall, FunctionCall, Message
@@ -26,7 +25,7 @@ _WROTE_CODE = "wrote code without calling the tool"
 _WROTE_CALL = "wrote the call into its answer"
 
 
-def holding(request: ModelRequest, decoder: Decoder) -> Decoder:
+def find_calls_in_text(request: ModelRequest, decoder: Decoder) -> Decoder:
     """The decoder of the answer to this request, with calls where the model only wrote them down."""
     names = Names.of(request)
     return decoder if request.tool_choice == "none" or not names.all else _Holding(request, names, decoder)
@@ -38,10 +37,10 @@ class _Holding:
         self._names = names
         self._bare = request.text.format.type == "text"
         self._in_words = request.in_words
-        self._makes_calls = by_protocol(request)
+        self._makes_calls = makes_calls(request)
         self._ran = _codes_of_turn(request)
         offered = any(getattr(tool, "name", "") in names.code for tool in request.tools)
-        self._blocks = offered and (not self._ran or plainly(request))
+        self._blocks = offered and (not self._ran or speaks_in_words(request))
         self._said: list[str] = []
         self._held: deque[Text] = deque()
         self._shown = 0
@@ -56,17 +55,17 @@ class _Holding:
         if self._failure is not None:
             raise self._failure
         try:
-            return self._heard(self._decoder.feed(data))
+            return self._read_deltas(self._decoder.feed(data))
         except ProviderError as failure:
             if not self._held:
                 raise
             self._failure = failure
-            return self._released()
+            return self._release_text()
 
     def close(self) -> list[Delta]:
         if self._failure is not None:
             raise self._failure
-        return self._heard(self._decoder.close())
+        return self._read_deltas(self._decoder.close())
 
     def resume(self) -> bytes | None:
         return self._decoder.resume()
@@ -74,7 +73,7 @@ class _Holding:
     def verbatim(self) -> Verbatim | None:
         return self._decoder.verbatim()
 
-    def _heard(self, deltas: list[Delta]) -> list[Delta]:
+    def _read_deltas(self, deltas: list[Delta]) -> list[Delta]:
         out: list[Delta] = []
         for delta in deltas:
             if type(delta) is Text:
@@ -83,7 +82,7 @@ class _Holding:
                 self._finish(delta, out)
             else:
                 if type(delta) is not UsageDelta:  # a call that is made, a thought: what was written before is not one
-                    out += self._released()
+                    out += self._release_text()
                 out.append(delta)
         return out
 
@@ -99,14 +98,14 @@ class _Holding:
         if self._state == "looking":
             self._look(out)
         if self._held_length > MOST_HELD:
-            out += self._released()
+            out += self._release_text()
 
     def _look(self, out: list[Delta]) -> None:
         """Shows what cannot be the beginning of a call."""
         text = "".join(self._said)
         self._said = [text]
-        for at in starts(text, self._start):
-            told = call_openings.tells(text[at:], self._names, bare=self._bare)
+        for at in find_starts(text, self._start):
+            told = call_openings.begins_call(text[at:], self._names, bare=self._bare)
             if told is not False:
                 self._start = at
                 self._state = "holding" if told else "looking"
@@ -128,7 +127,7 @@ class _Holding:
             if rest:
                 self._held.appendleft(Text(rest))
 
-    def _released(self) -> list[Delta]:
+    def _release_text(self) -> list[Delta]:
         """All of it, as it is not going to be a call."""
         if self._held:
             self._state = "over"
@@ -141,9 +140,9 @@ class _Holding:
     # -- the end
 
     def _finish(self, finish: Finish, out: list[Delta]) -> None:
-        written = self._written() if finish.reason == "stop" else None
+        written = self._find_calls() if finish.reason == "stop" else None
         if written is None:
-            out += self._released()
+            out += self._release_text()
             out.append(finish)
             return
         text = "".join(self._said)
@@ -152,18 +151,18 @@ class _Holding:
         rest = "".join(piece.text for piece in self._held)
         for index, call in enumerate(written.calls):
             custom = call.name in self._names.custom
-            arguments = free_text(call.arguments) if custom else call.arguments
+            arguments = custom_tool.read_input(call.arguments) if custom else call.arguments
             out += [
                 Repaired(_WROTE_CALL if written.block is None else _WROTE_CODE, "" if index else rest),
-                CallBegun(index, call_ids.new_written(), call.name, custom),
+                CallBegun(index, call_ids.new_written_id(), call.name, custom),
                 CallPiece(index, arguments),
                 CallEnd(index, arguments),
             ]
         out.append(Finish("calls"))
 
-    def _written(self) -> Written | None:
+    def _find_calls(self) -> Written | None:
         text = "".join(self._said)
-        written = written_calls(text, self._names, bare=self._bare, blocks=self._blocks, wrong=self._in_words)
+        written = find_written_calls(text, self._names, bare=self._bare, blocks=self._blocks, wrong=self._in_words)
         if written is None:
             return None
         if written.block is not None:

@@ -52,7 +52,7 @@ class ArgumentWriter:
         if self._in_text and path == self._at and isinstance(value, str):
             self._in_text = more
             return codec.encode(value)[1:-1].decode() + ("" if more else '"')
-        text = self._moved_to(path)
+        text = self._move_to(path)
         written = codec.encode(value).decode()
         self._in_text = more and isinstance(value, str)
         return text + (written[:-1] if self._in_text else written)
@@ -61,15 +61,15 @@ class ArgumentWriter:
         """The end of the object."""
         if not self._begun:
             return "{}"
-        return self._ended() + "".join("]" if isinstance(step, int) else "}" for step in reversed(self._at))
+        return self._end_text() + "".join("]" if isinstance(step, int) else "}" for step in reversed(self._at))
 
-    def _ended(self) -> str:
+    def _end_text(self) -> str:
         ended, self._in_text = '"' if self._in_text else "", False
         return ended
 
-    def _moved_to(self, path: Path) -> str:
+    def _move_to(self, path: Path) -> str:
         """Closes what was left, opens what leads to the new place, names it."""
-        text = [self._ended()]
+        text = [self._end_text()]
         shared = 0
         if self._begun:
             while shared < min(len(path), len(self._at)) and path[shared] == self._at[shared]:

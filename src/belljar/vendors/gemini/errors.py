@@ -43,14 +43,14 @@ def fault(status: int, headers: Mapping[str, str], body: bytes, upstream: str) -
     told = headers if wait is None else {**headers, "retry-after": wait}
     said = {"error": {"code": _code(error), "message": error.get("message")}}
     meant = errors.fault(status, told, msgspec.json.encode(said), upstream)
-    if meant.reason == "RATE_LIMIT" and any("Token" in quota for quota in _violated(error)):
+    if meant.reason == "RATE_LIMIT" and any("Token" in quota for quota in _list_violated_quotas(error)):
         meant.reason = "TOKEN_RATE_LIMIT"
     elif meant.reason == "BAD_REQUEST" and "function_declarations" in str(meant):
         meant.reason = "INVALID_SCHEMA"
     return meant
 
 
-def reported(error: Json, upstream: str) -> ProviderError:
+def read_stream_error(error: Json, upstream: str) -> ProviderError:
     """The error that a stream itself reports."""
     found = _error({"error": error})
     code = found.get("code") if found else None
@@ -80,7 +80,7 @@ def _code(error: Mapping[str, Any]) -> str:
     return _CODES.get(status, status.lower())
 
 
-def _violated(error: Mapping[str, Any]) -> list[str]:
+def _list_violated_quotas(error: Mapping[str, Any]) -> list[str]:
     """The quotas that were used up."""
     details = [one for one in error.get("details") or () if isinstance(one, dict)]
     violations = [one for detail in details for one in detail.get("violations") or () if isinstance(one, dict)]

@@ -38,7 +38,7 @@ class Family(Struct, frozen=True, kw_only=True):
             return MINIMAL_HIGH if self.budget[0] else ("none", *MINIMAL_HIGH)
         return tuple(_EFFORT_OF[level] for level in self.levels)
 
-    def thinking(self, effort: Effort) -> dict[str, Any]:
+    def write_thinking(self, effort: Effort) -> dict[str, Any]:
         """The members of `thinkingConfig` that come nearest, rounded down; none where it does not think."""
         if self.budget is not None:
             least, most = self.budget

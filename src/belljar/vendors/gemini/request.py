@@ -16,12 +16,12 @@ from belljar.vendors import code_call, function_names
 from belljar.vendors.call_ids import GEMINI, CallIds
 from belljar.vendors.gemini.models import Family, family
 from belljar.vendors.gemini.sampling import SAMPLING
-from belljar.vendors.gemini.schema import accepted
-from belljar.vendors.gemini.signatures import SKIPPED, issuer, opened
+from belljar.vendors.gemini.schema import convert_schema
+from belljar.vendors.gemini.service import Service
+from belljar.vendors.gemini.signatures import SKIPPED, unpack_signature
 from belljar.vendors.media_types import type_of
-from belljar.vendors.request import Attached, ModelRequest, VendorFile, Verbatim
+from belljar.vendors.request import Attached, ModelRequest, VendorFile, Verbatim, refuse_item
 from belljar.vendors.sampling import members
-from belljar.vendors.server_profile import ServerProfile
 from belljar.wire import codec
 from belljar.wire.items import (
     CellEnd,
@@ -62,15 +62,15 @@ _NO_PARAMETERS = {"type": "object", "properties": {}}
 _FREE_TEXT = {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}
 
 
-def encode(request: ModelRequest, quirks: ServerProfile) -> bytes:
+def encode(request: ModelRequest, service: Service) -> bytes:
     """The body; the model's name is in the path. Gemini cannot be told to call one function at a time."""
-    request = function_names.fitted(request, function_names.GEMINI)
+    request = function_names.fit_names(request, function_names.GEMINI)
     kind = family(request.model)
     functions = [tool for tool in request.tools if isinstance(tool, FunctionTool | CustomTool)]
     hosted = _is_hosted(request)
     tools: list[Body] = []
     if functions:
-        tools.append({"functionDeclarations": [_declared(tool) for tool in functions]})
+        tools.append({"functionDeclarations": [_declare_function(tool) for tool in functions]})
     if hosted:
         tools.append({"codeExecution": {}})
     told, form = _format(request, kind if functions else Family())
@@ -80,14 +80,14 @@ def encode(request: ModelRequest, quirks: ServerProfile) -> bytes:
         "temperature": request.temperature,
         "topP": request.top_p,
         **members(request.sampling, SAMPLING),
-        "thinkingConfig": _thinking(request, kind),
+        "thinkingConfig": _write_thinking(request, kind),
         **form,
     }
     body: Body = {
         "systemInstruction": {"parts": [{"text": "\n\n".join(filter(None, orders))}]} if any(orders) else None,
-        "contents": _Contents(request, quirks, kind, hosted=hosted).all(),
+        "contents": _Contents(request, service, kind, hosted=hosted).all(),
         "tools": tools,
-        "toolConfig": _choosing(request.tool_choice, functions, kind, quirks, hosted=hosted),
+        "toolConfig": _write_choice(request.tool_choice, functions, kind, service, hosted=hosted),
         "generationConfig": {name: value for name, value in generation.items() if value is not None},
     }
     return codec.encode({name: value for name, value in body.items() if value})
@@ -112,7 +112,7 @@ def _is_hosted(request: ModelRequest) -> bool:
 # -- tools ------------------------------------------------------------------------------------------------------------
 
 
-def _declared(tool: _Function) -> Body:
+def _declare_function(tool: _Function) -> Body:
     if isinstance(tool, FunctionTool):
         schema, said = tool.parameters or _NO_PARAMETERS, [tool.description or ""]
     else:
@@ -124,12 +124,12 @@ def _declared(tool: _Function) -> Body:
     return {
         "name": tool.name,
         **({"description": described} if described else {}),
-        "parametersJsonSchema": accepted(schema),
+        "parametersJsonSchema": convert_schema(schema),
     }
 
 
-def _choosing(
-    choice: ToolChoice, functions: list[_Function], kind: Family, quirks: ServerProfile, *, hosted: bool
+def _write_choice(
+    choice: ToolChoice, functions: list[_Function], kind: Family, service: Service, *, hosted: bool
 ) -> Body:
     """Which functions must be used. Its own code execution cannot be chosen, only offered."""
     if not functions:
@@ -145,10 +145,10 @@ def _choosing(
         calling = {"mode": {"none": "NONE", "required": "ANY"}[choice]}
     elif kind.thinks and all(isinstance(tool, FunctionTool) and tool.strict for tool in functions):
         calling = {"mode": "VALIDATED"}
-    if quirks.name == "vertex" and kind.signs:
+    if service.streams_arguments and kind.signs:
         calling["streamFunctionCallArguments"] = True
     config: Body = {"functionCallingConfig": calling} if calling else {}
-    if hosted and kind.combines and quirks.name != "vertex":
+    if hosted and kind.combines and service.tells_server_tools:
         config["includeServerSideToolInvocations"] = True
     return config
 
@@ -162,11 +162,11 @@ def _is(choice: Choice, tool: _Function) -> bool:
 # -- thinking and form ------------------------------------------------------------------------------------------------
 
 
-def _thinking(request: ModelRequest, kind: Family) -> Body | None:
+def _write_thinking(request: ModelRequest, kind: Family) -> Body | None:
     asked = request.reasoning
     if asked is None or not kind.thinks:
         return None
-    config = kind.thinking(asked.effort) if asked.effort else {}
+    config = kind.write_thinking(asked.effort) if asked.effort else {}
     if asked.summary:
         config["includeThoughts"] = True
     return config or None
@@ -183,7 +183,7 @@ def _format(request: ModelRequest, kind: Family) -> tuple[str, Body]:
         return f"When you answer, and do not call a function, answer with one JSON object{wanted}", {}
     form: Body = {"responseMimeType": "application/json"}
     if schema is not None:
-        form["responseJsonSchema"] = accepted(schema)
+        form["responseJsonSchema"] = convert_schema(schema)
     return "", form
 
 
@@ -224,9 +224,9 @@ class _Step:
 class _Contents:
     """The conversation, item by item."""
 
-    def __init__(self, request: ModelRequest, quirks: ServerProfile, kind: Family, *, hosted: bool) -> None:
+    def __init__(self, request: ModelRequest, service: Service, kind: Family, *, hosted: bool) -> None:
         self._request = request
-        self._issuer = issuer(quirks)
+        self._issuer = service.issuer
         self._kind = kind
         self._hosted = hosted
         self._call_ids = CallIds(GEMINI)
@@ -251,33 +251,29 @@ class _Contents:
                     self._say("user", [*self._files(), *self._attached, *_parts(item.content)])
                     self._attached = []
                 case Attached():
-                    self._attached += [_kept_file(file) for file in item.files]
+                    self._attached += [_write_file(file) for file in item.files]
                 case Verbatim():
                     self._verbatim(item)
                 case Message(role="assistant"):
-                    self._said(item)
+                    self._add_message(item)
                 case FunctionCall():
-                    self._called(item, _object(item.arguments))
+                    self._add_call_and_result(item, _object(item.arguments))
                 case CustomToolCall():
-                    self._called(item, {"input": item.input})
+                    self._add_call_and_result(item, {"input": item.input})
                 case CodeInterpreterCall() if self._hosted:
                     self._ran_there(item)
                 case CodeInterpreterCall():
                     self._ran_here(item)
                 case FunctionCallOutput() if item.call_id in self._there:
-                    response = {**self._there[item.call_id], "response": self._told_result(item.call_id, item.output)}
+                    response = {**self._there[item.call_id], "response": self._write_result(item.call_id, item.output)}
                     self._say("user", [{"functionResponse": response}])
                 case FunctionCallOutput() | CustomToolCallOutput():
                     if self._step is not None:
                         self._step.open = False
                 case Reasoning():
-                    self._thought(item)
+                    self._add_thought(item)
                 case Compaction() | ItemReference():
-                    raise InvalidRequest(
-                        f"input: {self._request.model!r} cannot be given {type(item).__struct_config__.tag!r} items;"
-                        " send the items that it stands for",
-                        param="input",
-                    )
+                    raise refuse_item(self._request.model, item)
                 case _:  # an order, which stands elsewhere; a hosted tool's doings; a mark for us
                     pass
         self._close()
@@ -295,8 +291,8 @@ class _Contents:
         for id, call in zip(item.calls, calls, strict=False):
             self._there[id] = {name: call[name] for name in ("id", "name") if name in call}
 
-    def _told_result(self, call_id: str, output: str | Iterable[Part]) -> Body:
-        told, _ = _told(output)
+    def _write_result(self, call_id: str, output: str | Iterable[Part]) -> Body:
+        told, _ = _split_output(output)
         return {"error" if call_id in self._request.failed_calls else "output": told}
 
     def _files(self) -> Iterator[Body]:
@@ -320,14 +316,14 @@ class _Contents:
         else:
             self._done.append({"role": role, "parts": parts})
 
-    def _said(self, item: Message) -> None:
-        step = self._saying()
+    def _add_message(self, item: Message) -> None:
+        step = self._open_step()
         step.parts += _parts(item.content)
-        signed = opened(self._issuer, item.sealed)
+        signed = unpack_signature(self._issuer, item.sealed)
         if signed is not None:
             step.parts.append({"text": "", "thoughtSignature": signed.signature})
 
-    def _saying(self) -> _Step:
+    def _open_step(self) -> _Step:
         """What is said after calls that have their results is another step."""
         step = self._step
         return self._new() if step is None or step.over else step
@@ -337,46 +333,46 @@ class _Contents:
         self._step = _Step()
         return self._step
 
-    def _thought(self, item: Reasoning) -> None:
-        signed = opened(self._issuer, item.encrypted_content)
+    def _add_thought(self, item: Reasoning) -> None:
+        signed = unpack_signature(self._issuer, item.encrypted_content)
         if signed is None:
             return
         if signed.on == "thought":
             text = "".join(part.text for part in item.summary)
-            self._saying().parts.append({"text": text, "thought": True, "thoughtSignature": signed.signature})
+            self._open_step().parts.append({"text": text, "thought": True, "thoughtSignature": signed.signature})
         else:
             self._signature = signed.signature
 
     # -- calls
 
-    def _called(self, item: FunctionCall | CustomToolCall, arguments: Body) -> None:
+    def _add_call_and_result(self, item: FunctionCall | CustomToolCall, arguments: Body) -> None:
         id = self._call_ids.call(item.call_id)
-        step = self._calling(id, item.name, arguments)
+        step = self._add_call(id, item.name, arguments)
         step.open, step.more, step.known = True, False, False
         outputs = self._outputs.get(item.call_id)
         output = outputs.popleft().output if outputs else ""
-        told, images = _told(output)
+        told, images = _split_output(output)
         self._answer(step, id, item.name, told, images)
 
     def _ran_here(self, item: CodeInterpreterCall) -> None:
         id = self._call_ids.call(item.id)
-        step = self._calling(id, code_call.NAME, {"code": item.code or ""})
-        step.more, step.known = code_call.more(item), isinstance(item.belljar, CellEnd)
+        step = self._add_call(id, code_call.NAME, {"code": item.code or ""})
+        step.more, step.known = code_call.has_more_calls(item), isinstance(item.belljar, CellEnd)
         images = [_media(url) for url in self._request.call_images.get(item.id, ())]
-        self._answer(step, id, code_call.NAME, code_call.told(item, self._request), images)
+        self._answer(step, id, code_call.NAME, code_call.write_output(item, self._request), images)
 
     def _ran_there(self, item: CodeInterpreterCall) -> None:
         """As Gemini tells of code that it ran: code, outcome, and the images that came of it."""
-        step = self._saying()
+        step = self._open_step()
         id = item.id.removeprefix("ci_")
         code: Body = {"executableCode": {"language": "PYTHON", "code": item.code or "", "id": id}}
         if self._signature:
             code["thoughtSignature"], self._signature = self._signature, None
-        result = {"outcome": _outcome(item), "output": code_call.told(item, self._request), "id": id}
+        result = {"outcome": _outcome(item), "output": code_call.write_output(item, self._request), "id": id}
         images = [_media(output.url) for output in item.outputs or () if isinstance(output, Image)]
         step.parts += [code, {"codeExecutionResult": result}, *images]
 
-    def _calling(self, call_id: str, name: str, arguments: Body) -> _Step:
+    def _add_call(self, call_id: str, name: str, arguments: Body) -> _Step:
         """Calls that were made at once stay together: where nothing else tells, only the first of them is signed."""
         step, signature = self._step, self._signature
         if step is None or (step.over and (step.known or signature or not self._kind.signs)):
@@ -427,7 +423,7 @@ def _outcome(item: CodeInterpreterCall) -> str:
     return "OUTCOME_FAILED" if raised else "OUTCOME_OK"
 
 
-def _told(output: str | Iterable[Part]) -> tuple[str, list[Body]]:
+def _split_output(output: str | Iterable[Part]) -> tuple[str, list[Body]]:
     """A function's result: its text, and what there is to see."""
     if isinstance(output, str):
         return output, []
@@ -464,7 +460,7 @@ def _parts(content: str | Iterable[Part]) -> Iterator[Body]:
                 pass
 
 
-def _kept_file(file: VendorFile) -> Body:
+def _write_file(file: VendorFile) -> Body:
     """A file that Google has, by its address."""
     return {"fileData": {"fileUri": file.id, "mimeType": file.type or type_of(file.name)}}
 

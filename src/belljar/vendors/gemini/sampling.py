@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from belljar.vendors.sampling import CHOSEN, row
-from belljar.vendors.server_profile import ServerProfile
+from belljar.vendors.sampling import row
 
 SAMPLING = row(
     "seed",
@@ -13,8 +12,3 @@ SAMPLING = row(
     presence_penalty="presencePenalty",
     frequency_penalty="frequencyPenalty",
 )
-
-
-def carried(model: str, quirks: ServerProfile) -> frozenset[str]:
-    """What of a caller's wishes reaches a model, by our names."""
-    return CHOSEN.union(SAMPLING.names)

@@ -38,9 +38,9 @@ _DECORATION = frozenset(
 _RENAMED = {"oneOf": "anyOf", "definitions": "$defs"}
 
 
-def accepted(schema: Schema) -> Schema:
+def convert_schema(schema: Schema) -> Schema:
     """The same in Gemini's terms; what is given stays as it is."""
-    schema = _merged(schema)
+    schema = _merge_all_of(schema)
     if "$ref" in schema:
         return _reference(schema)
     said: Schema = {}
@@ -50,11 +50,11 @@ def accepted(schema: Schema) -> Schema:
         if name in _KEPT:
             said[name] = value
         elif name in _ONE:
-            said[name] = _accepted(value)
+            said[name] = _convert_value(value)
         elif name in _LIST and isinstance(value, list):
-            said[name] = [*_list(said.get(name)), *map(_accepted, value)]
+            said[name] = [*_list(said.get(name)), *map(_convert_value, value)]
         elif name in _MAP and isinstance(value, dict):
-            said[name] = {**_map(said.get(name)), **{key: _accepted(one) for key, one in value.items()}}
+            said[name] = {**_map(said.get(name)), **{key: _convert_value(one) for key, one in value.items()}}
         elif name in _LIST or name in _MAP:
             said[name] = value  # that is no schema, and Gemini will say so
         elif name == "const":
@@ -67,8 +67,8 @@ def accepted(schema: Schema) -> Schema:
     return _nullable(said) if schema.get("nullable") is True else said
 
 
-def _accepted(value: Any) -> Any:
-    return accepted(value) if isinstance(value, dict) else value
+def _convert_value(value: Any) -> Any:
+    return convert_schema(value) if isinstance(value, dict) else value
 
 
 def _reference(schema: Schema) -> Schema:
@@ -77,17 +77,17 @@ def _reference(schema: Schema) -> Schema:
     if schema.get("nullable") is True:
         said = {"anyOf": [said, {"type": "null"}]}
     defined = {**_map(schema.get("$defs")), **_map(schema.get("definitions"))}
-    return {**said, "$defs": {key: _accepted(one) for key, one in defined.items()}} if defined else said
+    return {**said, "$defs": {key: _convert_value(one) for key, one in defined.items()}} if defined else said
 
 
-def _merged(schema: Schema) -> Schema:
+def _merge_all_of(schema: Schema) -> Schema:
     """`allOf` has no counterpart: its members become one, as far as their keywords allow."""
     if not isinstance(schema.get("allOf"), list):
         return schema
     whole: Schema = {}
     own = {name: value for name, value in schema.items() if name != "allOf"}
     for part in (*(one for one in schema["allOf"] if isinstance(one, dict)), own):
-        for name, value in _merged(part).items():
+        for name, value in _merge_all_of(part).items():
             if name in ("properties", "$defs", "definitions") and isinstance(value, dict):
                 whole[name] = {**_map(whole.get(name)), **value}
             elif name == "required" and isinstance(value, list):

@@ -11,16 +11,10 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
-from belljar.vendors.server_profile import ServerProfile
 from belljar.vendors.vendor_tag import tag, untag
 
 SKIPPED = "skip_thought_signature_validator"
 """What Google wants for a call that its model did not make, or whose signature was not kept."""
-
-
-def issuer(quirks: ServerProfile) -> str:
-    """Whose signatures this server takes."""
-    return "vertex" if quirks.name == "vertex" else "gemini"
 
 
 class Signed(Struct, frozen=True):
@@ -33,12 +27,12 @@ class Signed(Struct, frozen=True):
 _decode = msgspec.json.Decoder(Signed).decode
 
 
-def sealed(by: str, signed: Signed) -> str:
+def pack_signature(by: str, signed: Signed) -> str:
     """As it is kept."""
     return tag(by, msgspec.json.encode(signed).decode())
 
 
-def opened(by: str, kept: object) -> Signed | None:
+def unpack_signature(by: str, kept: object) -> Signed | None:
     """The signature in what was kept, if it is one of this issuer's."""
     content = untag(by, kept)
     if content is None:

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from belljar.errors import Filtered, Garbled, ProviderError
+from belljar.vendors import custom_tool
 from belljar.vendors.deltas import (
     CallBegun,
     CallEnd,
@@ -28,8 +29,8 @@ from belljar.vendors.deltas import (
     VendorState,
 )
 from belljar.vendors.gemini.arguments import ArgumentWriter, Path, Scalar, read_path
-from belljar.vendors.gemini.errors import reported
-from belljar.vendors.gemini.signatures import Signed, sealed
+from belljar.vendors.gemini.errors import read_stream_error
+from belljar.vendors.gemini.signatures import Signed, pack_signature
 from belljar.vendors.request import HostedFile, Verbatim
 from belljar.vendors.stream_decoder import StreamDecoder
 from belljar.wire import codec, ids
@@ -228,7 +229,7 @@ class GeminiDecoder(StreamDecoder):
     def _take(self, payload: bytes, out: list[Delta]) -> None:
         chunk = _decode(payload)
         if chunk.error:
-            raise reported(chunk.error, self._upstream)
+            raise read_stream_error(chunk.error, self._upstream)
         if chunk.usage_metadata is not None:
             self._usage = chunk.usage_metadata
         if self._kept is not None:
@@ -271,11 +272,11 @@ class GeminiDecoder(StreamDecoder):
 
     def _take_part(self, part: _Part, out: list[Delta]) -> None:
         if part.inline_data is not None:
-            self._produced(part.inline_data)
+            self._read_output_file(part.inline_data)
         elif part.function_call is not None:
-            self._called(part.function_call, part.thought_signature, out)
+            self._read_call(part.function_call, part.thought_signature, out)
         elif part.executable_code is not None:
-            self._coded(part.executable_code, part.thought_signature, out)
+            self._read_code(part.executable_code, part.thought_signature, out)
         elif part.code_execution_result is not None:
             self._ran(part.code_execution_result)
         elif part.thought:
@@ -292,7 +293,7 @@ class GeminiDecoder(StreamDecoder):
                 self._end_thought(out)
             out.append(Text(part.text))
         if part.thought_signature:
-            out.append(VendorState(sealed(self._issuer, Signed("text", part.thought_signature))))
+            out.append(VendorState(pack_signature(self._issuer, Signed("text", part.thought_signature))))
 
     def _think(self, part: _Part, out: list[Delta]) -> None:
         self._end_cell(out)
@@ -306,13 +307,13 @@ class GeminiDecoder(StreamDecoder):
         if not self._thoughts and signed is None:
             return
         summary = (SummaryText(text="".join(self._thoughts)),) if self._thoughts else ()
-        content = UNSET if signed is None else sealed(self._issuer, signed)
+        content = UNSET if signed is None else pack_signature(self._issuer, signed)
         self._thoughts = []
         out.append(ThoughtEnd(Reasoning(summary=summary, encrypted_content=content)))
 
     # -- calls
 
-    def _called(self, call: _Call, signature: str | None, out: list[Delta]) -> None:
+    def _read_call(self, call: _Call, signature: str | None, out: list[Delta]) -> None:
         if call.name:
             self._end_call(out)
             self._end_cell(out)
@@ -360,7 +361,7 @@ class GeminiDecoder(StreamDecoder):
         arguments = "".join(call.pieces)
         self._keep_arguments(call.index, arguments)
         if call.custom:
-            arguments = _free_text(arguments)
+            arguments = custom_tool.read_input(arguments)
             out.append(CallPiece(call.index, arguments))
         out.append(CallEnd(call.index, arguments))
 
@@ -373,7 +374,7 @@ class GeminiDecoder(StreamDecoder):
 
     # -- code that Gemini runs
 
-    def _coded(self, code: _Code, signature: str | None, out: list[Delta]) -> None:
+    def _read_code(self, code: _Code, signature: str | None, out: list[Delta]) -> None:
         self._end_cell(out)
         self._end_thought(out, None if signature is None else Signed("code", signature))
         cell = self._cell = _Cell(self._cells, f"ci_{code.id}" if code.id else ids.new("ci"), code.code)
@@ -386,7 +387,7 @@ class GeminiDecoder(StreamDecoder):
             raise Garbled(f"{self._upstream} sent the result of code that it had not shown")
         self._cell.result = result
 
-    def _produced(self, blob: _Blob) -> None:
+    def _read_output_file(self, blob: _Blob) -> None:
         if self._cell is None:
             return  # a picture that the model itself drew: there is no place for it in an answer of text
         try:
@@ -433,24 +434,14 @@ class GeminiDecoder(StreamDecoder):
             self._end_call(out)
         out.append(Finish("calls" if reason == "stop" and self._calls else reason))
         if self._usage is not None:
-            out.append(UsageDelta(_spent(self._usage)))
+            out.append(UsageDelta(_convert_usage(self._usage)))
 
 
 def _is_plain(part: Mapping[str, Any]) -> bool:
     return "text" in part and "thoughtSignature" not in part
 
 
-def _free_text(arguments: str) -> str:
-    """What a custom tool is given, out of the function call that stands for it."""
-    try:
-        data = codec.decode(arguments)
-    except msgspec.DecodeError:
-        return arguments
-    text = data.get("input") if isinstance(data, dict) else data
-    return text if isinstance(text, str) else arguments
-
-
-def _spent(usage: _Usage) -> Usage:
+def _convert_usage(usage: _Usage) -> Usage:
     """What its own code execution read counts as input, what it thought as output."""
     asked = usage.prompt_token_count + usage.tool_use_prompt_token_count
     answered = usage.candidates_token_count + usage.thoughts_token_count

@@ -4,24 +4,32 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from belljar.vendors.file_reading import FileReading
+from belljar.vendors.gemini.models import MODELS
+from belljar.vendors.sampling import row
 from belljar.vendors.server_profile import ServerProfile
-from belljar.vendors.vendor import MIB, FileLimits, Vendor
+from belljar.vendors.vendor import MIB, FileLimits, Vendor, Wire
 
+WIRE = Wire("gemini", "belljar.vendors.gemini.dialect:GeminiDialect")
 _MODEL = "gemini-3.8-flash"
+_READING = FileReading(largest=14 * MIB)
+"""A request may have 20 MB, in which files stand as base64."""
 
 VENDOR = Vendor(
     name="gemini",
     title="Gemini",
     aliases=("ai_studio", "google"),
-    dialect="gemini",
+    wire=WIRE,
     keys=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
     address="GOOGLE_GEMINI_BASE_URL",
     base_url="https://generativelanguage.googleapis.com/v1",
     adds_version=True,
     hosts=("generativelanguage.googleapis.com",),
     model=_MODEL,
+    model_rows=MODELS,
     sees=r"gemini|gemma-?(3n?|[4-9])(?!.*(270m|[-:]1b))",
     runs_code=True,
+    reading=_READING,
     sdk="google.genai",
     extra="gemini",
     client="belljar.providers.gemini_client:GeminiClient",
@@ -35,7 +43,7 @@ VERTEX = Vendor(
     name="vertex",
     title="Vertex",
     aliases=("vertex_ai",),
-    dialect="gemini",
+    wire=WIRE,
     address="GOOGLE_VERTEX_BASE_URL",
     needs_key=False,
     login_hint="no project; set GOOGLE_CLOUD_PROJECT, and log in with gcloud",
@@ -43,11 +51,12 @@ VERTEX = Vendor(
     model=_MODEL,
     models="gemini",
     runs_code=True,
+    reading=_READING,
     sdk="google.genai",
     extra="gemini",
     client="belljar.providers.gemini_client:VertexClient",
+    profile=ServerProfile(
+        think_tags=False, sampling=row("stop", "seed", "presence_penalty", "frequency_penalty", stops=5)
+    ),
     without_files="Vertex takes no uploads; put the file into Cloud Storage and refer to it by its gs:// address",
 )
-
-PROFILE = ServerProfile(name="vertex", think_tags=False, uploads=False)
-"""Streams the arguments of calls, which Google's other door for Gemini does not, and takes no uploads."""

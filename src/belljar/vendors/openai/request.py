@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any, TypeAlias
 
 from msgspec import UNSET, structs
@@ -14,7 +14,6 @@ from belljar.vendors.media_types import type_of
 from belljar.vendors.model import find_row, nearest_effort_of
 from belljar.vendors.openai.models import BY_ID
 from belljar.vendors.request import Attached, ModelRequest, VendorTool, Verbatim
-from belljar.vendors.server_profile import ServerProfile
 from belljar.vendors.vendor_tag import give_back
 from belljar.wire import codec, ids
 from belljar.wire.items import (
@@ -50,12 +49,12 @@ _CELL = re.compile(r"ci_[a-zA-Z0-9_-]{1,61}")
 """The id of a cell of OpenAI's; it refuses others there."""
 
 
-def encode(request: ModelRequest, quirks: ServerProfile) -> bytes:
+def encode(request: ModelRequest, members: Collection[str]) -> bytes:
     """A cell that OpenAI ran is told as such only in the container that it goes on in.
 
-    It would refuse a cell of a container that is gone.
+    It would refuse a cell of a container that is gone. `members` are those beyond the common ones that a server takes.
     """
-    tool = hosted_tool(request)
+    tool = find_code_interpreter(request)
     container = tool.container if tool is not None and isinstance(tool.container, str) else None
 
     def native(item: CodeInterpreterCall) -> object | None:
@@ -63,30 +62,31 @@ def encode(request: ModelRequest, quirks: ServerProfile) -> bytes:
             return None
         return structs.replace(item, container_id=container, belljar=UNSET, told=UNSET)
 
-    return codec.encode(write(request, quirks, native, VENDOR))
+    return codec.encode(write(request, members, native, VENDOR))
 
 
-def hosted_tool(request: ModelRequest) -> CodeInterpreterTool | None:
+def find_code_interpreter(request: ModelRequest) -> CodeInterpreterTool | None:
     return next((tool for tool in request.tools if isinstance(tool, CodeInterpreterTool)), None)
 
 
-def write(request: ModelRequest, quirks: ServerProfile, native: Native, vendor: str) -> Body:
+def write(request: ModelRequest, members: Collection[str], native: Native, vendor: str) -> Body:
     """Always a stream. Of what is one vendor's own, only this `vendor`'s is sent."""
-    request = function_names.fitted(request, function_names.LONG)
+    request = function_names.fit_names(request, function_names.LONG)
     tools = list(_tools(request, vendor))
     hosted = any(_runs_code(tool) for tool in tools)
     body: Body = {
         "model": request.model,
         "input": list(_input(request, native, vendor)),
         "stream": True,
-        "store": request.store,
     }
+    if request.store is not None:
+        body["store"] = request.store
     if request.previous is not None:
         body["previous_response_id"] = request.previous
     if tools:
         body["tools"] = tools
         if request.tool_choice != "auto":
-            body["tool_choice"] = request.tool_choice if hosted else _ours(request.tool_choice)
+            body["tool_choice"] = request.tool_choice if hosted else _replace_choice(request.tool_choice)
         if not request.parallel_tool_calls:
             body["parallel_tool_calls"] = False
     include = []
@@ -103,9 +103,10 @@ def write(request: ModelRequest, quirks: ServerProfile, native: Native, vendor: 
         "top_p": request.top_p,
         "top_logprobs": request.top_logprobs or None,
         "text": _text(request),
-        "reasoning": _reasoning(request),
+        "reasoning": _fit_reasoning(request),
         "truncation": request.truncation if request.truncation != "disabled" else None,
         "include": include or None,
+        "user": request.user,
     }
     extras = {
         "service_tier": request.service_tier,
@@ -113,7 +114,7 @@ def write(request: ModelRequest, quirks: ServerProfile, native: Native, vendor: 
         "safety_identifier": request.safety_identifier,
     }
     body.update({name: value for name, value in optional.items() if value is not None})
-    body.update({name: value for name, value in extras.items() if value is not None and name in quirks.members})
+    body.update({name: value for name, value in extras.items() if value is not None and name in members})
     return body
 
 
@@ -124,7 +125,7 @@ def _text(request: ModelRequest) -> TextConfig | None:
     return text if text != TextConfig() else None
 
 
-def _reasoning(request: ModelRequest) -> Reasoner | None:
+def _fit_reasoning(request: ModelRequest) -> Reasoner | None:
     """With an effort that the model takes; without one where it takes none."""
     asked = request.reasoning
     if asked is None or asked.effort is None:
@@ -137,7 +138,7 @@ def _tools(request: ModelRequest, vendor: str) -> Iterator[object]:
     for tool in request.tools:
         match tool:
             case CodeInterpreterTool():
-                yield _supplied(tool, request)
+                yield _supply_files(tool, request)
             case VendorTool():
                 if tool.vendor == vendor:
                     yield tool.body
@@ -149,7 +150,7 @@ def _runs_code(tool: object) -> bool:
     return isinstance(tool, CodeInterpreterTool) or (isinstance(tool, dict) and tool.get("type") == code_call.NAME)
 
 
-def _supplied(tool: CodeInterpreterTool, request: ModelRequest) -> CodeInterpreterTool:
+def _supply_files(tool: CodeInterpreterTool, request: ModelRequest) -> CodeInterpreterTool:
     """A new container gets its files with the tool; into one that is there already they are put beforehand."""
     if isinstance(tool.container, str):
         return tool
@@ -159,7 +160,7 @@ def _supplied(tool: CodeInterpreterTool, request: ModelRequest) -> CodeInterpret
     return structs.replace(tool, container=structs.replace(tool.container, file_ids=tuple(given) or UNSET))
 
 
-def _ours(choice: ToolChoice) -> ToolChoice:
+def _replace_choice(choice: ToolChoice) -> ToolChoice:
     """Where we run the code, the provider knows the tool as a function."""
     match choice:
         case Choice(type=code_call.NAME):
@@ -185,39 +186,47 @@ def _input(request: ModelRequest, native: Native, vendor: str) -> Iterator[objec
             held = []
         match item:
             case Attached():
-                attached += [] if item.for_code else [_attached(file.id, file.name) for file in item.files]
+                attached += [] if item.for_code else [_write_attachment(file.id, file.name) for file in item.files]
             case Verbatim():
-                yield from item.blocks if item.vendor == vendor else ()
+                yield from _blocks(item, calls) if item.vendor == vendor else ()
             case Message() if attached:
                 said = structs.replace(item, content=(*attached, *parts_of(item)))
-                yield from _written(said, request, native, calls)
+                yield from _write_item(said, request, native, calls)
                 attached = []
             case CodeInterpreterCall():
-                made, *came = _written(item, request, native, calls)
+                made, *came = _write_item(item, request, native, calls)
                 yield made
                 held += came
-                more = code_call.more(item)
+                more = code_call.has_more_calls(item)
             case _:
-                yield from _written(item, request, native, calls)
+                yield from _write_item(item, request, native, calls)
     yield from held
+
+
+def _blocks(item: Verbatim, calls: CallIds) -> Iterator[object]:
+    """As the vendor wrote them, ids and all."""
+    for block in item.blocks:
+        if block.get("type") in ("function_call", "custom_tool_call"):
+            calls.keep(block["call_id"])
+        yield block
 
 
 def parts_of(said: Message) -> tuple[Part, ...]:
     return (InputText(text=said.content),) if isinstance(said.content, str) else said.content
 
 
-def _attached(id: str, name: str) -> InputPart:
+def _write_attachment(id: str, name: str) -> InputPart:
     """A picture is no file to OpenAI: it is looked at, not read."""
     return InputImage(file_id=id) if type_of(name).startswith("image/") else InputFile(file_id=id)
 
 
-def _written(item: InputItem, request: ModelRequest, native: Native, calls: CallIds) -> Iterator[object]:
+def _write_item(item: InputItem, request: ModelRequest, native: Native, calls: CallIds) -> Iterator[object]:
     """The item as it goes out. Ids are dropped but of what the provider must find again: it has stored nothing."""
     match item:
         case Message():
             yield structs.replace(item, content=_content(item), id=UNSET, status=UNSET, sealed=UNSET, told=UNSET)
         case FunctionCall() | CustomToolCall():
-            yield structs.replace(item, call_id=calls.calling(item.call_id), id=UNSET, status=UNSET)
+            yield structs.replace(item, call_id=calls.open_call(item.call_id), id=UNSET, status=UNSET)
         case FunctionCallOutput() if item.call_id in request.failed_calls and isinstance(item.output, str):
             # There is no flag for a failure on this wire.
             yield FunctionCallOutput(call_id=calls.output(item.call_id), output=f"Error: {item.output}")
@@ -231,8 +240,8 @@ def _written(item: InputItem, request: ModelRequest, native: Native, calls: Call
             yield cell
         case CodeInterpreterCall():
             id = calls.call(item.id)
-            yield FunctionCall(call_id=id, name=code_call.NAME, arguments=code_call.arguments(item))
-            yield FunctionCallOutput(call_id=id, output=_told(item, request))
+            yield FunctionCall(call_id=id, name=code_call.NAME, arguments=code_call.write_arguments(item))
+            yield FunctionCallOutput(call_id=id, output=_write_output(item, request))
         case OtherItem(id=str(id)) if id.startswith("item_") and ids.home(id) is not None:
             # A number that we gave it: the provider knows none for it, and refuses this one.
             yield OtherItem({name: value for name, value in item.data.items() if name != "id"})
@@ -247,8 +256,8 @@ def _content(item: Message) -> str | tuple[Part, ...]:
     return tuple(OutputText(text=part.text) if isinstance(part, OutputText) else part for part in item.content)
 
 
-def _told(item: CodeInterpreterCall, request: ModelRequest) -> str | tuple[InputText | InputImage, ...]:
-    told = code_call.told(item, request)
+def _write_output(item: CodeInterpreterCall, request: ModelRequest) -> str | tuple[InputText | InputImage, ...]:
+    told = code_call.write_output(item, request)
     images = request.call_images.get(item.id)
     if not images:
         return told

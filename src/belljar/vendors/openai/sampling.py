@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from belljar.vendors.sampling import CHOSEN
-from belljar.vendors.server_profile import ServerProfile
 
-
-def carried(model: str, quirks: ServerProfile) -> frozenset[str]:
-    """What of a caller's wishes reaches a model, by our names."""
-    return CHOSEN | {"logprobs"}
+SAMPLING_NAMES = CHOSEN | {"logprobs"}
+"""What of them reaches a model, by our names."""

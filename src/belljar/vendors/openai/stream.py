@@ -28,7 +28,7 @@ from belljar.vendors.deltas import (
     ThoughtEnd,
     UsageDelta,
 )
-from belljar.vendors.errors import reported
+from belljar.vendors.errors import read_stream_error
 from belljar.vendors.openai.request import VENDOR
 from belljar.vendors.request import HostedFile, Verbatim
 from belljar.vendors.stream_decoder import StreamDecoder
@@ -207,7 +207,7 @@ class ResponsesDecoder(StreamDecoder):
         elif event.type in _EVENTS:
             _EVENTS[event.type](self, event, out)
         elif event.type == "error":
-            raise reported(msgspec.json.decode(payload), self._upstream)
+            raise read_stream_error(msgspec.json.decode(payload), self._upstream)
         elif not event.type:
             self._conclude(_response(payload), "", out)
         if self._id is not None and out:
@@ -229,38 +229,38 @@ class ResponsesDecoder(StreamDecoder):
 
     # -- pieces of items
 
-    def _refused(self, event: _Event, out: list[Delta]) -> None:
+    def _read_refusal(self, event: _Event, out: list[Delta]) -> None:
         self._at(event.output_index).said = True
         out.append(Refused(event.delta))
 
-    def _thought(self, event: _Event, out: list[Delta]) -> None:
+    def _read_thought(self, event: _Event, out: list[Delta]) -> None:
         self._at(event.output_index).said = True
         out.append(Thought(event.delta))
 
-    def _summarised(self, event: _Event, out: list[Delta]) -> None:
+    def _read_summary(self, event: _Event, out: list[Delta]) -> None:
         self._at(event.output_index).said = True
         out.append(Thought(event.delta, "summary", event.summary_index))
 
-    def _cited(self, event: _Event, out: list[Delta]) -> None:
+    def _read_citation(self, event: _Event, out: list[Delta]) -> None:
         self._at(event.output_index).cited += 1
         _cite(event.annotation, out)
 
-    def _argued(self, event: _Event, out: list[Delta]) -> None:
+    def _read_arguments(self, event: _Event, out: list[Delta]) -> None:
         self._at(event.output_index).pieces.append(event.delta)
         out.append(CallPiece(event.output_index, event.delta))
 
-    def _coded(self, event: _Event, out: list[Delta]) -> None:
+    def _read_code(self, event: _Event, out: list[Delta]) -> None:
         place = self._at(event.output_index)
         place.said = True
         out.append(HostedCode(event.output_index, place.id, place.container_id, event.delta))
 
     # -- whole items
 
-    def _created(self, event: _Event, out: list[Delta]) -> None:
+    def _read_id(self, event: _Event, out: list[Delta]) -> None:
         if self._kept is not None:
             self._id = _response(event.response).id
 
-    def _added(self, event: _Event, out: list[Delta]) -> None:
+    def _begin_item(self, event: _Event, out: list[Delta]) -> None:
         self._begin(event.output_index, event.item, out)
 
     def _begin(self, index: int, item: Raw, out: list[Delta]) -> None:
@@ -278,7 +278,7 @@ class ResponsesDecoder(StreamDecoder):
             place.id, place.container_id = cell.id, cell.container_id
             out.append(HostedCode(index, cell.id, cell.container_id, ""))
 
-    def _completed(self, event: _Event, out: list[Delta]) -> None:
+    def _complete_item(self, event: _Event, out: list[Delta]) -> None:
         self._keep(event.output_index, event.item)
         self._complete(event.output_index, event.item, out)
 
@@ -307,13 +307,13 @@ class ResponsesDecoder(StreamDecoder):
 
     # -- the end
 
-    def _closed(self, event: _Event, out: list[Delta]) -> None:
+    def _conclude_response(self, event: _Event, out: list[Delta]) -> None:
         self._conclude(_response(event.response), event.type.removeprefix("response."), out)
 
     def _conclude(self, response: _Response, status: str, out: list[Delta]) -> None:
         status = response.status or status
         if response.error or status not in ("completed", "incomplete"):
-            raise reported(response.error or f"the response is {status or 'none'}", self._upstream)
+            raise read_stream_error(response.error or f"the response is {status or 'none'}", self._upstream)
         if self._kept is not None and not self._begun:
             self._id = response.id
         streamed = bool(self._places)
@@ -328,26 +328,26 @@ class ResponsesDecoder(StreamDecoder):
         else:
             out.append(Finish("calls" if self._called else "stop"))
         if response.usage is not None:
-            out.append(UsageDelta(_spent(response.usage)))
+            out.append(UsageDelta(_convert_usage(response.usage)))
 
 
 _Take: TypeAlias = Callable[[ResponsesDecoder, _Event, list[Delta]], None]
 _EVENTS: Mapping[str, _Take] = MappingProxyType(
     {
-        "response.created": ResponsesDecoder._created,
-        "response.output_item.added": ResponsesDecoder._added,
-        "response.output_item.done": ResponsesDecoder._completed,
-        "response.output_text.annotation.added": ResponsesDecoder._cited,
-        "response.refusal.delta": ResponsesDecoder._refused,
-        "response.reasoning_text.delta": ResponsesDecoder._thought,
-        "response.reasoning.delta": ResponsesDecoder._thought,  # as Open Responses calls it
-        "response.reasoning_summary_text.delta": ResponsesDecoder._summarised,
-        "response.function_call_arguments.delta": ResponsesDecoder._argued,
-        "response.custom_tool_call_input.delta": ResponsesDecoder._argued,
-        "response.code_interpreter_call_code.delta": ResponsesDecoder._coded,
-        "response.completed": ResponsesDecoder._closed,
-        "response.incomplete": ResponsesDecoder._closed,
-        "response.failed": ResponsesDecoder._closed,
+        "response.created": ResponsesDecoder._read_id,
+        "response.output_item.added": ResponsesDecoder._begin_item,
+        "response.output_item.done": ResponsesDecoder._complete_item,
+        "response.output_text.annotation.added": ResponsesDecoder._read_citation,
+        "response.refusal.delta": ResponsesDecoder._read_refusal,
+        "response.reasoning_text.delta": ResponsesDecoder._read_thought,
+        "response.reasoning.delta": ResponsesDecoder._read_thought,  # as Open Responses calls it
+        "response.reasoning_summary_text.delta": ResponsesDecoder._read_summary,
+        "response.function_call_arguments.delta": ResponsesDecoder._read_arguments,
+        "response.custom_tool_call_input.delta": ResponsesDecoder._read_arguments,
+        "response.code_interpreter_call_code.delta": ResponsesDecoder._read_code,
+        "response.completed": ResponsesDecoder._conclude_response,
+        "response.incomplete": ResponsesDecoder._conclude_response,
+        "response.failed": ResponsesDecoder._conclude_response,
     }
 )
 
@@ -388,7 +388,7 @@ def _complete_cell(index: int, cell: _Cell, place: _Place, out: list[Delta]) -> 
     code = cell.code if cell.code is not None else _code(cell.arguments).code
     if not place.said:
         out.append(HostedCode(index, cell.id, cell.container_id, code))
-    end = _ended(cell)
+    end = _read_cell_end(cell)
     item = CodeInterpreterCall(
         id=cell.id,
         status=_ENDED.get(cell.status, "completed"),
@@ -397,10 +397,10 @@ def _complete_cell(index: int, cell: _Cell, place: _Place, out: list[Delta]) -> 
         outputs=cell.outputs,
         belljar=end,
     )
-    out.append(HostedEnd(index, item, tuple(map(_made, cell.files)), _ran(code, end)))
+    out.append(HostedEnd(index, item, tuple(map(_read_file, cell.files)), _read_run(code, end)))
 
 
-def _ended(cell: _Cell) -> CellEnd | UnsetType:
+def _read_cell_end(cell: _Cell) -> CellEnd | UnsetType:
     if not cell.belljar:
         return cell.end
     try:
@@ -409,18 +409,18 @@ def _ended(cell: _Cell) -> CellEnd | UnsetType:
         return UNSET
 
 
-def _ran(code: str, end: CellEnd | UnsetType) -> Ran | None:
+def _read_run(code: str, end: CellEnd | UnsetType) -> Ran | None:
     if isinstance(end, UnsetType) or end.stdout is None:
         return None
     late = end.exit == "timed_out"
     return Ran(code=code, stdout=end.stdout, stderr=end.stderr or "", exit=end.exit_code, late=late)
 
 
-def _made(file: _File) -> HostedFile:
+def _read_file(file: _File) -> HostedFile:
     return HostedFile(name=file.name or None, type="", id=file.file_id)
 
 
-def _spent(usage: _Usage) -> Usage:
+def _convert_usage(usage: _Usage) -> Usage:
     asked = usage.input_tokens_details or _InputDetails()
     answered = usage.output_tokens_details or _OutputDetails()
     return Usage(

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from base64 import b64encode
+from collections.abc import Collection, Iterator
 from typing import Any, TypeAlias
 
 from msgspec import structs
 
 from belljar.vendors import code_call
+from belljar.vendors.media_types import type_of
 from belljar.vendors.model import nearest_effort_of
 from belljar.vendors.openai import request as openai_request
-from belljar.vendors.request import Asked, Attached, ModelRequest
-from belljar.vendors.server_profile import ServerProfile
+from belljar.vendors.request import Asked, Attached, ModelRequest, VendorFile
 from belljar.vendors.vendor_tag import untag
 from belljar.vendors.xai.models import BY_ID
 from belljar.wire import codec
-from belljar.wire.items import CodeInterpreterCall, InputFile, Message, Part, Reasoning
+from belljar.wire.items import CodeInterpreterCall, InputFile, InputImage, Message, Part, Reasoning
 from belljar.wire.responses import Reasoner
 from belljar.wire.tools import CodeInterpreterTool
 
@@ -26,7 +27,7 @@ VENDOR = "xai"
 _TOOL = {"type": "code_interpreter"}
 
 
-def encode(request: ModelRequest, quirks: ServerProfile) -> bytes:
+def encode(request: ModelRequest, members: Collection[str]) -> bytes:
     """OpenAI's body without what xAI refuses.
 
     Instructions are its first message, there is no role `developer`, no verbosity and no truncation, and reasoning is
@@ -37,14 +38,14 @@ def encode(request: ModelRequest, quirks: ServerProfile) -> bytes:
         items=tuple(_items(request)),
         instructions=None,
         encrypted_reasoning=not request.store,
-        reasoning=_reasoning(request),
+        reasoning=_fit_reasoning(request),
         text=structs.replace(request.text, verbosity="medium"),
         truncation="disabled",
         logprobs=False,
         top_logprobs=0,
     )
-    hosted = openai_request.hosted_tool(request) is not None
-    body = openai_request.write(plain, quirks, lambda item: _cell(item) if hosted else None, VENDOR)
+    hosted = openai_request.find_code_interpreter(request) is not None
+    body = openai_request.write(plain, members, lambda item: _cell(item) if hosted else None, VENDOR)
     if request.logprobs or request.top_logprobs:
         body["logprobs"] = True
     if request.top_logprobs:
@@ -54,7 +55,7 @@ def encode(request: ModelRequest, quirks: ServerProfile) -> bytes:
     return codec.encode(body)
 
 
-def _reasoning(request: ModelRequest) -> Reasoner | None:
+def _fit_reasoning(request: ModelRequest) -> Reasoner | None:
     """With an effort that the model takes; nothing where it takes none."""
     wanted = request.reasoning.effort if request.reasoning else None
     effort = None if wanted is None else nearest_effort_of(BY_ID, request.model, wanted)
@@ -62,10 +63,7 @@ def _reasoning(request: ModelRequest) -> Reasoner | None:
 
 
 def _items(request: ModelRequest) -> Iterator[Asked]:
-    """Files stand in messages of the user's, also those for code; ours in the first, as they are given anew each time.
-
-    Whether it looks at a picture by its id is not known, so that all are files.
-    """
+    """Files stand in messages of the user's, also those for code; ours in the first: they are given anew each time."""
     if request.instructions:
         yield Message(role="system", content=request.instructions)
     files = tuple(InputFile(file_id=file.id) for file in request.files)
@@ -73,7 +71,7 @@ def _items(request: ModelRequest) -> Iterator[Asked]:
     for item in request.items:
         match item:
             case Attached():
-                attached += [InputFile(file_id=file.id) for file in item.files]
+                attached += map(_write_attachment, item.files)
             case Message(role="user") if files or attached:
                 yield structs.replace(item, content=(*attached, *openai_request.parts_of(item), *files))
                 attached, files = [], ()
@@ -87,6 +85,13 @@ def _items(request: ModelRequest) -> Iterator[Asked]:
                 yield item
 
 
+def _write_attachment(file: VendorFile) -> Part:
+    """It looks at pictures only where they are given whole, not by an id."""
+    if file.data is None:
+        return InputFile(file_id=file.id)
+    return InputImage(image_url=f"data:{file.type or type_of(file.name)};base64,{b64encode(file.data).decode()}")
+
+
 def _cell(item: CodeInterpreterCall) -> Body:
     """Code that xAI ran, in its own form."""
     return {
@@ -94,7 +99,7 @@ def _cell(item: CodeInterpreterCall) -> Body:
         "id": item.id,
         "call_id": "",
         "name": "code_execution",
-        "arguments": code_call.arguments(item),
+        "arguments": code_call.write_arguments(item),
         "status": item.status,
         "outputs": item.outputs or (),
     }

@@ -49,11 +49,11 @@ def _cell(data: dict[str, Any]) -> dict[str, Any]:
         "code": data.get("code"),
         "arguments": data.get("arguments") or "{}",
         "container_id": data.get("container_id") or "",
-        **_came(data),
+        **_read_result(data),
     }
 
 
-def _came(data: dict[str, Any]) -> dict[str, Any]:
+def _read_result(data: dict[str, Any]) -> dict[str, Any]:
     """What the run printed, and the files that it made: beside that, or beside the call."""
     given = data.get("outputs") or data.get("output")
     if isinstance(given, str):

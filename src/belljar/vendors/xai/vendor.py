@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from belljar.vendors.vendor import MIB, FileLimits, Vendor
+from belljar.vendors.file_reading import FileReading
+from belljar.vendors.vendor import MIB, FileLimits, Vendor, Wire
+from belljar.vendors.xai.models import MODELS
 
 VENDOR = Vendor(
     name="xai",
     title="xAI",
     aliases=("grok",),
-    dialect="xai",
+    wire=Wire("xai", "belljar.vendors.xai.dialect:XaiDialect"),
     keys=("XAI_API_KEY",),
     address="XAI_BASE_URL",
     base_url="https://api.x.ai/v1",
     hosts=("x.ai",),
     model="grok-4.6",
+    model_rows=MODELS,
     sees=r"grok-?[2-9]",
     runs_code=True,
+    reading=FileReading(largest=48 * MIB, uploaded=True),
     extra="xai",
     client="belljar.providers.xai_client:XAIClient",
     files="belljar.files.openai_files:XAIFiles",

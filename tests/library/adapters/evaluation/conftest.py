@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ssl
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any, TypeAlias
@@ -18,18 +17,6 @@ from belljar.runtime import Session, ThrottlePolicy
 MakeAdapter: TypeAlias = Callable[..., OpenAIAdapter]
 
 AT_ONCE = ThrottlePolicy(base_delay=timedelta(0), max_delay=timedelta(0))
-
-
-@pytest.fixture(scope="session")
-def plain() -> ssl.SSLContext:
-    """No address here is encrypted, and reading the machine's certificates takes longer than a test."""
-    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-
-
-@pytest.fixture
-def http(plain: ssl.SSLContext) -> Iterator[httpx2.Client]:
-    with httpx2.Client(verify=plain) as http:
-        yield http
 
 
 @pytest.fixture

@@ -13,10 +13,11 @@ from typing import Any, TypeAlias
 import httpx2
 import pytest
 from anthropic import Anthropic, AsyncAnthropic
+from tests.helpers.wire_meaning import meaning
 from tests.library.adapters.evaluation.conftest import AT_ONCE
 from tests.library.adapters.evaluation.replies import QUERY, Verdict, prompt
 from tests.library.providers.replay import Replay, Reply
-from tests.library.providers.wires import claude, claude_refused, claude_streamed, meant, said
+from tests.library.providers.wires import claude, claude_refused, claude_streamed, said
 
 from belljar.adapters.claude_agent_sdk import (
     ClaudeAgentSDKAdapter,
@@ -75,16 +76,16 @@ def test_tools_and_their_results(server: Replay, make_claude: MakeClaude, sessio
     answer = make_claude().evaluate(prompt(QUERY), session=session)
     assert answer.text == "Two rows."
     first, second = server.asked
-    assert (first.path, meant(first.json["messages"])) == ("/v1/messages", [ASKED])
+    assert (first.path, meaning(first.json["messages"])) == ("/v1/messages", [ASKED])
     [tool] = first.json["tools"]
     assert (tool["name"], tool["description"], tool["input_schema"]["required"]) == (
         "run_query",
         "Asks the database.",
         ["sql"],
     )
-    assert ("tool_choice" in meant(first.json), first.json["max_tokens"]) == (False, 8192)
+    assert ("tool_choice" in meaning(first.json), first.json["max_tokens"]) == (False, 8192)
     result = {"type": "tool_result", "tool_use_id": "toolu_1", "content": '2 rows\n\n{"rows": 2}'}
-    assert meant(second.json["messages"]) == [
+    assert meaning(second.json["messages"]) == [
         ASKED,
         {"role": "assistant", "content": blocks},
         {"role": "user", "content": [result]},
@@ -98,7 +99,7 @@ def test_a_failed_tool_is_marked(server: Replay, make_claude: MakeClaude, sessio
     bad = {**CALLED, "input": {"sql": 3}}
     server.play(Reply(claude(bad, stop_reason="tool_use")), Reply(claude(said("Sorry."))))
     make_claude().evaluate(prompt(QUERY), session=session)
-    [result] = meant(server.asked[1].json["messages"][-1]["content"])
+    [result] = meaning(server.asked[1].json["messages"][-1]["content"])
     assert result["is_error"] is True
 
 
@@ -117,7 +118,7 @@ def test_a_failed_tool_is_marked(server: Replay, make_claude: MakeClaude, sessio
 def test_the_choice(choice: Any, wire: Any, server: Replay, make_claude: MakeClaude, session: Session) -> None:
     server.play(Reply(claude(CALLED, stop_reason="tool_use")), Reply(claude(said("Done."))))
     make_claude(tool_choice=choice, code_execution=True).evaluate(prompt(QUERY), session=session)
-    first, second = (meant(one.json).get("tool_choice") for one in server.asked)
+    first, second = (meaning(one.json).get("tool_choice") for one in server.asked)
     assert (first, second) == (wire, wire if wire == {"type": "none"} else None)
 
 
@@ -134,7 +135,7 @@ def test_a_typed_answer_where_the_model_keeps_to_a_schema(
     assert (answer.output, answer.text) == (Verdict("fine", []), None)
     form = server.asked[0].json["output_config"]["format"]
     assert (form["type"], form["schema"]["required"]) == ("json_schema", ["summary", "issues"])
-    assert meant(server.asked[0].json["messages"]) == [ASKED]
+    assert meaning(server.asked[0].json["messages"]) == [ASKED]
 
 
 @dataclass(frozen=True)
@@ -249,7 +250,7 @@ def test_a_hook_of_the_prompt_s_own(server: Replay, make_claude: MakeClaude, ses
 def test_a_turn_that_was_paused_goes_on(server: Replay, make_claude: MakeClaude, session: Session) -> None:
     server.play(Reply(claude(RUN, came(), stop_reason="pause_turn")), Reply(claude(said("Listed."))))
     assert make_claude(code_execution=True).evaluate(prompt(), session=session).text == "Listed."
-    assert meant(server.asked[1].json["messages"]) == [ASKED, {"role": "assistant", "content": [RUN, came()]}]
+    assert meaning(server.asked[1].json["messages"]) == [ASKED, {"role": "assistant", "content": [RUN, came()]}]
 
 
 def test_a_tool_of_openais_is_never_offered(server: Replay, make_claude: MakeClaude, session: Session) -> None:
@@ -388,7 +389,7 @@ def test_turns_of_claude_have_a_limit(server: Replay, make_claude: MakeClaude, s
 def test_a_tool_that_claude_made_up(server: Replay, make_claude: MakeClaude, session: Session) -> None:
     server.play(Reply(claude({**CALLED, "name": "x"}, stop_reason="tool_use")), Reply(claude(said("done"))))
     assert make_claude().evaluate(prompt(QUERY), session=session).text == "done"
-    [result] = meant(server.asked[1].json["messages"][-1]["content"])
+    [result] = meaning(server.asked[1].json["messages"][-1]["content"])
     assert (result["is_error"], result["content"]) == (True, "There is no tool 'x'. The tools are: run_query.")
 
 
@@ -416,6 +417,6 @@ def test_tools_work_in_the_workspace(server: Replay, make_claude: MakeClaude, se
     called = {"type": "tool_use", "id": "toolu_1", "name": "show", "input": {"path": "repo/a.txt"}}
     server.play(Reply(claude(called, stop_reason="tool_use")), Reply(claude(said("Read."))))
     make_claude().evaluate(prompt(tool, sections=[section]), session=session)
-    [result] = meant(server.asked[1].json["messages"][-1]["content"])
+    [result] = meaning(server.asked[1].json["messages"][-1]["content"])
     assert result["content"] == "from the host"
     section.cleanup()

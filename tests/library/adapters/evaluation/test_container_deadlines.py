@@ -29,6 +29,12 @@ def ahead(seconds: float) -> Deadline:
     return Deadline(datetime.now(UTC) + timedelta(seconds=seconds))
 
 
+def over_once(server: FlatContainers, held: tuple[str, str]) -> Deadline:
+    """A deadline that comes while the server holds this request back, however long it took to get there."""
+    begun, before, short = datetime.now(UTC), server.requests.count(held), timedelta(seconds=1.2)
+    return Deadline(begun + short, clock=lambda: begun + short if server.requests.count(held) > before else begun)
+
+
 @pytest.fixture
 def server() -> Iterator[FlatContainers]:
     with FlatContainers() as server:
@@ -85,7 +91,7 @@ def test_a_workspace_is_not_waited_for_beyond_the_deadline(
     workspace: OpenAIContainerWorkspaceSection,
 ) -> None:
     server.held[held] = threading.Event()
-    deadline = ahead(1.2)
+    deadline = over_once(server, held)
     given: Any = {"budget": Budget(deadline=deadline)} if how == "budget" else {"deadline": deadline}
     with pytest.raises(DeadlineExceededError) as caught:
         evaluated(adapter, how, prompt(sections=[workspace]), session=session, **given)
@@ -108,7 +114,9 @@ def test_a_workspace_that_is_there_is_looked_up_within_the_deadline(
     adapter.evaluate(prompt(sections=[workspace]), session=session, deadline=ahead(60))
     server.held["GET", "containers"] = threading.Event()
     with pytest.raises(DeadlineExceededError):
-        adapter.evaluate(prompt(sections=[workspace]), session=session, deadline=ahead(1.2))
+        adapter.evaluate(
+            prompt(sections=[workspace]), session=session, deadline=over_once(server, ("GET", "containers"))
+        )
     server.held.pop(("GET", "containers")).set()
     assert workspace.filesystem.read("a.txt") == b"1", "a deadline that is over binds nobody else"
 
@@ -125,12 +133,14 @@ def test_a_container_that_is_in_use_is_not_waited_for(
             held.set()
             done.wait()
 
+    begun = datetime.now(UTC)
+    standing = Deadline(begun + timedelta(seconds=1.2), clock=lambda: begun)  # all of it is left for the wait
     user = threading.Thread(target=use)
     user.start()
     try:
         assert held.wait(60)
         with pytest.raises(DeadlineExceededError, match="in use elsewhere"):
-            adapter.evaluate(prompt(sections=[workspace]), session=session, deadline=ahead(1.2))
+            adapter.evaluate(prompt(sections=[workspace]), session=session, deadline=standing)
     finally:
         done.set()
         user.join()
@@ -143,7 +153,7 @@ def test_host_mounts_are_not_waited_for_either(
 ) -> None:
     server.held[held] = threading.Event()
     with pytest.raises(DeadlineExceededError):
-        adapter.evaluate(mounted(tmp_path), session=session, deadline=ahead(1.2))
+        adapter.evaluate(mounted(tmp_path), session=session, deadline=over_once(server, held))
     assert server.requests.count(held) == 1
 
 
@@ -151,7 +161,7 @@ def test_nor_is_a_container_that_is_named(server: FlatContainers, adapter: OpenA
     tool: OpenAICodeInterpreterTool[Any] = OpenAICodeInterpreterTool(name="python", container={"id": "cntr_1"})
     server.held["GET", "containers"] = threading.Event()
     with pytest.raises(DeadlineExceededError):
-        adapter.evaluate(prompt(tool), session=session, deadline=ahead(1.2))
+        adapter.evaluate(prompt(tool), session=session, deadline=over_once(server, ("GET", "containers")))
     assert server.requests == [("GET", "containers")]
 
 

@@ -28,7 +28,6 @@ from tests.library.adapters.evaluation.replies import (
 )
 
 from belljar.adapters.openai import CompactionConfig, OpenAIHostedToolsConfig
-from belljar.adapters.openai.answers import read
 from belljar.adapters.openai.compaction import CompactionOwed, CompactionState
 from belljar.adapters.retry import asked
 from belljar.adapters.steps import Ask, Do, Heard, Pause
@@ -154,7 +153,7 @@ def played(
     *faults: Exception, policy: ThrottlePolicy, deadline: Deadline | None = None, mends: bool = False
 ) -> tuple[list[float], int]:
     """How long was waited between the tries, and how many there were; the last of them is answered."""
-    steps = asked(Conversation(mends), "p", policy, deadline, jitter=lambda low, high: high)  # type: ignore[arg-type]
+    steps = asked(Conversation(mends), "p", policy, deadline, chance=lambda: 1.0)  # type: ignore[arg-type]
     left, pauses, tries = list(faults), [], 0
     step = next(steps)
     try:
@@ -182,7 +181,7 @@ def limited(after: float | None = None) -> OpenAIError:
 def test_waits_grow_and_the_server_s_word_counts() -> None:
     policy = ThrottlePolicy()
     assert played(*[limited()] * 4, policy=policy) == ([1, 2, 4, 8], 5)
-    assert played(limited(3), limited(0.1), policy=policy) == ([3, 2], 3)
+    assert played(limited(3), limited(0.1), policy=policy) == ([3.25, 2], 3)
 
 
 def test_waiting_has_an_end() -> None:
@@ -588,5 +587,10 @@ def test_tools_see_the_tracker(scene: Scene, make: MakeAdapter, session: Session
     assert seen == [tracker]
 
 
-def test_an_answer_without_usage_costs_nothing_that_is_known() -> None:
-    assert read(json.loads(says("x").body or b"") | {"usage": None}).usage == TokenUsage()
+def test_an_answer_without_usage_costs_nothing_that_is_known(scene: Scene, make: MakeAdapter, session: Session) -> None:
+    seen: list[TokenUsage] = []
+    session.dispatcher.subscribe(TokenUsage, seen.append)
+    answer = json.loads(says("x").body or b"") | {"usage": None}
+    scene.play(Reply(body=json.dumps(answer).encode()))
+    make().evaluate(prompt(), session=session)
+    assert seen == [TokenUsage()]

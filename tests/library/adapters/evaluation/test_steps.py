@@ -10,6 +10,9 @@ import pytest
 
 from belljar.adapters.steps import Ask, Do, Heard, Pause, Steps, run, run_async
 
+UNREAD: Any = None
+"""Nobody reads an answer here."""
+
 
 def blocking(steps: Steps[Any], ask: Callable[[Ask], Heard]) -> Any:
     return run(steps, ask)
@@ -34,7 +37,7 @@ def echo(ask: Ask) -> Heard:
 
 def test_every_step_is_done_and_sent_back(drive: Any) -> None:
     def steps() -> Steps[list[object]]:
-        came = [(yield Ask(b"1")), (yield Do(lambda: "done")), (yield Pause(0.0)), (yield Do(lambda: None))]
+        came = [(yield Ask(b"1", UNREAD)), (yield Do(lambda: "done")), (yield Pause(0.0)), (yield Do(lambda: None))]
         return came
 
     assert drive(steps(), echo) == [Heard({}, "1"), "done", None, None]
@@ -46,7 +49,7 @@ def test_what_fails_is_raised_where_it_was_asked_for(drive: Any) -> None:
 
     def steps() -> Steps[list[str]]:
         caught = []
-        for step in (Ask(b"1"), Do(lambda: 1 / 0)):
+        for step in (Ask(b"1", UNREAD), Do(lambda: 1 / 0)):
             try:
                 yield step
             except (KeyError, ZeroDivisionError) as error:
@@ -79,7 +82,7 @@ def test_an_interruption_closes_the_steps(drive: Any) -> None:
 
     def steps() -> Steps[None]:
         try:
-            yield Ask(b"")
+            yield Ask(b"", UNREAD)
         except Exception:  # noqa: BLE001 - an interruption is none
             closed.append("caught")
         finally:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
@@ -55,12 +56,14 @@ TOLD = (
 )
 
 
-def openai_adapter(url: str) -> OpenAIAdapter:
-    return OpenAIAdapter(model="sim", client=openai.OpenAI(base_url=url, api_key="k"))
-
-
-def claude_adapter(url: str) -> ClaudeAgentSDKAdapter:
-    return ClaudeAgentSDKAdapter(model="claude-sonnet-5-5", client=Anthropic(base_url=url, api_key="k"))
+@contextmanager
+def adapter_of(kind: str, url: str) -> Iterator[ProviderAdapter]:
+    if kind == "openai":
+        with openai.OpenAI(base_url=url, api_key="k") as client:
+            yield OpenAIAdapter(model="sim", client=client)
+    else:
+        with Anthropic(base_url=url, api_key="k") as client:
+            yield ClaudeAgentSDKAdapter(model="claude-sonnet-5-5", client=client)
 
 
 def handle(params: Ask, *, context: ToolContext) -> ToolResult[Weather]:
@@ -74,11 +77,9 @@ def tool(examples: Sequence[ToolExample[Ask, Weather]] = ()) -> Tool[Ask, Weathe
 def sent(adapter: str, tool: Tool[Any, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """The tool as its provider gets it, and the schema of its parameters."""
     task = MarkdownSection(title="Task", key="task", template="Do it.", tools=[tool])
-    made: ProviderAdapter
-    with LoopbackUpstream([["done"]]) as server:
-        made = openai_adapter(server.base_url) if adapter == "openai" else claude_adapter(server.base_url)
+    with LoopbackUpstream([["done"]]) as server, adapter_of(adapter, server.base_url) as made:
         prompt = Prompt(PromptTemplate(ns="tests", key="told", sections=[task]))
-        made.evaluate(prompt, session=Session(), on_text=str)  # the server's answers are streams
+        made.evaluate(prompt, session=Session())
         [wire] = server.requests[0].json["tools"]
     return wire, wire["parameters" if adapter == "openai" else "input_schema"]
 
@@ -114,8 +115,8 @@ def test_many_examples_are_told_with_the_parameters(adapter: str) -> None:
 def test_a_typed_answer_is_described_too() -> None:
     task = MarkdownSection(title="Task", key="task", template="Do it.")
     prompt = Prompt(PromptTemplate[Summary](ns="tests", key="told", sections=[task]))
-    with LoopbackUpstream([['{"warmest": "Rome"}']]) as server:
-        answer = openai_adapter(server.base_url).evaluate(prompt, session=Session(), on_text=str)
+    with LoopbackUpstream([['{"warmest": "Rome"}']]) as server, adapter_of("openai", server.base_url) as adapter:
+        answer = adapter.evaluate(prompt, session=Session())
         schema = server.requests[0].json["text"]["format"]["schema"]
     assert answer.output == Summary("Rome")
     assert schema["properties"]["warmest"]["description"] == "The name of a city."

@@ -14,7 +14,7 @@ from belljar.errors import (
     RateLimited,
     Unreachable,
 )
-from belljar.vendors.anthropic.dialect import fault
+from belljar.vendors.anthropic.errors import fault
 
 
 def body(type: str, message: str = "it did not work", code: str | None = None) -> bytes:

@@ -13,17 +13,12 @@ from pydantic import TypeAdapter
 
 from belljar.errors import InvalidRequest
 from belljar.vendors import vendor_tag
-from belljar.vendors.anthropic import dialect as anthropic
+from belljar.vendors.anthropic.dialect import AnthropicDialect
 from belljar.vendors.anthropic.models import FAMILIES, family
-from belljar.vendors.chat import dialect as chat
 from belljar.vendors.deltas import HostedEnd, ThoughtEnd
-from belljar.vendors.dialect import Dialect
-from belljar.vendors.gemini import dialect as gemini
-from belljar.vendors.openai import dialect as openai
-from belljar.vendors.registry import PROFILES
+from belljar.vendors.registry import KINDS, WIRES
 from belljar.vendors.request import Asked, Attached, HostedFile, ModelRequest, VendorFile, VendorTool, Verbatim
-from belljar.vendors.server_profile import GENERIC, ServerProfile
-from belljar.vendors.xai import dialect as xai
+from belljar.vendors.vendor import GENERIC, Vendor
 from belljar.wire.items import (
     CellEnd,
     CodeInterpreterCall,
@@ -56,7 +51,7 @@ from belljar.wire.tools import (
     HostedTool,
 )
 
-CURRENT, OLD = PROFILES["anthropic"], PROFILES["anthropic-2023-06-01"]
+CURRENT, OLD = KINDS["anthropic"], KINDS["anthropic-2023-06-01"]
 PARAMS: TypeAdapter[Any] = TypeAdapter(MessageCreateParamsStreaming)
 HOSTED = CodeInterpreterTool(container=AutoContainer())
 OURS = FunctionTool(name="code_interpreter", parameters={"type": "object"}, strict=False)
@@ -77,10 +72,10 @@ def plain(value: Any) -> Any:
     return [plain(one) for one in value]
 
 
-def encoded(*items: Asked, quirks: ServerProfile = CURRENT, **more: Any) -> dict[str, Any]:
+def encoded(*items: Asked, quirks: Vendor = CURRENT, **more: Any) -> dict[str, Any]:
     """The body, of which the vendor's own types know every member."""
     request = ModelRequest(**{"model": "claude-sonnet-5", "items": items or (user("hi"),), **more})
-    body: dict[str, Any] = json.loads(anthropic.encode(request, quirks))
+    body: dict[str, Any] = json.loads(AnthropicDialect(quirks).encode(request))
     known = {name: value for name, value in body.items() if name not in ("temperature", "top_p")}
     assert plain(PARAMS.validate_python(known)) == known
     return body
@@ -271,7 +266,7 @@ def test_arguments_are_an_object(arguments: str, given: dict[str, Any]) -> None:
 @settings(max_examples=50)
 def test_ids_that_the_wire_takes(id: str) -> None:
     request = ModelRequest(model="claude-sonnet-5", items=(called(id), gave(id)))
-    written = json.loads(anthropic.encode(request, CURRENT))["messages"]
+    written = json.loads(AnthropicDialect().encode(request))["messages"]
     (block,), (result,) = written[1]["content"], written[2]["content"]
     assert re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", block["id"])
     assert block["id"] == result["tool_use_id"]
@@ -353,11 +348,11 @@ def test_thoughts_of_others_do_not(foreign: Reasoning) -> None:
     )
 
 
-@pytest.mark.parametrize("dialect", [chat, gemini, openai, xai])
-def test_no_other_vendor_is_sent_them(dialect: Dialect) -> None:
+@pytest.mark.parametrize("wire", ["chat", "gemini", "openai", "xai"])
+def test_no_other_vendor_is_sent_them(wire: str) -> None:
     secret = thought({"type": "thinking", "thinking": "hm", "signature": "Sig0123"})
     items = (user("a"), secret, Message(role="assistant", content="b"), user("c"))
-    assert b"Sig0123" not in dialect.encode(ModelRequest(model="m", items=items), GENERIC)
+    assert b"Sig0123" not in GENERIC.dialect("acme", WIRES[wire]).encode(ModelRequest(model="m", items=items))
 
 
 def test_a_thought_that_was_cut_off_is_left_out() -> None:
@@ -499,7 +494,7 @@ def test_tools_of_other_vendors_are_refused() -> None:
         ("claude-sonnet-5-5", OLD, "20250825"),
     ],
 )
-def test_code_execution_of_the_vendors_own(model: str, quirks: ServerProfile, version: str) -> None:
+def test_code_execution_of_the_vendors_own(model: str, quirks: Vendor, version: str) -> None:
     """The newest that both the model and the server take."""
     body = encoded(model=model, tools=(HOSTED,), tool_choice=Choice(type="code_interpreter"), quirks=quirks)
     assert body["tools"] == [{"type": f"code_execution_{version}", "name": "code_execution"}]
@@ -525,7 +520,7 @@ def test_cells_that_the_vendor_ran_go_back_as_its_own(item: CodeInterpreterCall)
     assert result["tool_use_id"] == asked["id"]
     assert result["type"] == f"{asked['name']}_tool_result"
     message = {"type": "message", "content": [asked, result], "stop_reason": "end_turn"}
-    decoder = anthropic.decoder(ModelRequest(model="m", items=()), CURRENT, "acme")
+    decoder = AnthropicDialect(CURRENT, "acme").decoder(ModelRequest(model="m", items=()))
     again = [*decoder.feed(json.dumps(message).encode()), *decoder.close()]
     (read,) = [delta.item for delta in again if isinstance(delta, HostedEnd)]
     assert (read.id, read.code, read.status) == (item.id, item.code, item.status)
@@ -552,7 +547,7 @@ def test_cells_of_the_vendors_become_ours_when_we_run_the_next() -> None:
 def test_what_is_decoded_is_written_again() -> None:
     """Whatever the vendor thought comes back to it byte for byte."""
     message = {"type": "message", "content": [SIGNED, said("b")], "stop_reason": "end_turn"}
-    decoder = anthropic.decoder(ModelRequest(model="m", items=()), CURRENT, "acme")
+    decoder = AnthropicDialect(CURRENT, "acme").decoder(ModelRequest(model="m", items=()))
     deltas = [*decoder.feed(json.dumps(message).encode()), *decoder.close()]
     (end,) = [delta.item for delta in deltas if isinstance(delta, ThoughtEnd)]
     assert messages(user("a"), end, Message(role="assistant", content="b"), user("c"))[1][1][0] == SIGNED
@@ -589,7 +584,7 @@ def test_a_form_is_closed_in_every_alternative() -> None:
 
 
 @pytest.mark.parametrize(("quirks", "model"), [(OLD, "claude-sonnet-5"), (CURRENT, "claude-3-7-sonnet")])
-def test_a_form_of_the_answer_in_the_older_way(quirks: ServerProfile, model: str) -> None:
+def test_a_form_of_the_answer_in_the_older_way(quirks: Vendor, model: str) -> None:
     body = encoded(text=TextConfig(format=FORM), tools=(WEATHER,), quirks=quirks, model=model)
     assert [tool["name"] for tool in body["tools"]] == ["weather", "json"]
     assert body["tools"][1]["input_schema"] == FORM.schema
@@ -629,12 +624,12 @@ def test_what_only_others_take_is_left_out() -> None:
 
 
 def test_headers() -> None:
-    assert anthropic.headers("k", "https://x.test", CURRENT) == {
+    assert AnthropicDialect(CURRENT).headers("k") == {
         "anthropic-version": "2026-10-21",
         "authorization": "Bearer k",
     }
-    assert anthropic.headers("k", "https://x.test", OLD) == {"anthropic-version": "2023-06-01", "x-api-key": "k"}
-    assert anthropic.headers(None, "https://x.test", CURRENT) == {"anthropic-version": "2026-10-21"}
+    assert AnthropicDialect(OLD).headers("k") == {"anthropic-version": "2023-06-01", "x-api-key": "k"}
+    assert AnthropicDialect(CURRENT).headers(None) == {"anthropic-version": "2026-10-21"}
 
 
 def test_a_container_is_gone_on_with_and_gets_files() -> None:

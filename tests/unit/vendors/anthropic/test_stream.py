@@ -16,9 +16,10 @@ from tests.unit.vendors.conftest import RECORDINGS, chunks, cuts_of, joined, out
 
 from belljar.errors import BadKey, ContextTooLong, Garbled, ProviderError, RateLimited
 from belljar.vendors import vendor_tag
-from belljar.vendors.anthropic.dialect import MessagesDecoder, decoder, encode
+from belljar.vendors.anthropic.dialect import AnthropicDialect
 from belljar.vendors.anthropic.sandbox import use_id_of
-from belljar.vendors.chat import dialect as chat
+from belljar.vendors.anthropic.stream import MessagesDecoder
+from belljar.vendors.anthropic.wire_version import CURRENT
 from belljar.vendors.deltas import (
     CallBegun,
     CallEnd,
@@ -36,13 +37,9 @@ from belljar.vendors.deltas import (
     ThoughtEnd,
     UsageDelta,
 )
-from belljar.vendors.dialect import Dialect
-from belljar.vendors.gemini import dialect as gemini
-from belljar.vendors.openai import dialect as openai
-from belljar.vendors.registry import PROFILES
+from belljar.vendors.registry import KINDS, WIRES
 from belljar.vendors.request import HostedFile, ModelRequest
-from belljar.vendors.server_profile import GENERIC
-from belljar.vendors.xai import dialect as xai
+from belljar.vendors.vendor import GENERIC
 from belljar.wire.items import CellEnd, CodeInterpreterCall, FileCitation, InputText, Logs, Message, UrlCitation
 from belljar.wire.responses import InputDetails, OutputDetails, TextConfig, TextFormat, Usage
 from belljar.wire.tools import AutoContainer, CodeInterpreterTool, CustomTool, FunctionTool
@@ -227,12 +224,12 @@ def test_recorded_thinking_is_kept_with_its_signature() -> None:
 def test_an_answer_by_a_form_is_text_however_the_form_was_asked_for() -> None:
     form = TextConfig(format=TextFormat(type="json_schema", name="weather", schema={"type": "object"}))
     asked = asking(model="claude-sonnet-4-5", text=form)
-    old = PROFILES["anthropic-2023-06-01"]
-    deltas = play(lambda: decoder(asked, old, "acme"), named(chunks(JSON)))
+    old = AnthropicDialect(KINDS["anthropic-2023-06-01"], "acme")
+    deltas = play(lambda: old.decoder(asked), named(chunks(JSON)))
     assert outline(deltas) == ["Begun", "Text", "Finish", "UsageDelta"]
     assert json.loads(joined(deltas, Text))["elements"][0]["temperature"] == 58
     assert Finish("stop") in deltas
-    assert "CallBegun" in outline(play(lambda: decoder(asked, PROFILES["anthropic"], "acme"), named(chunks(JSON))))
+    assert "CallBegun" in outline(play(lambda: AnthropicDialect().decoder(asked), named(chunks(JSON))))
 
 
 @pytest.mark.parametrize("name", STREAMS)
@@ -552,7 +549,7 @@ def test_what_cannot_be_read() -> None:
 
 def test_an_answer_that_was_paused_goes_on() -> None:
     request = asking(tools=(HOSTED,))
-    one = MessagesDecoder(request, PROFILES["anthropic"], "acme")
+    one = MessagesDecoder(request, CURRENT, "acme")
     thought = block(
         0,
         {"type": "thinking", "thinking": "", "signature": ""},
@@ -593,7 +590,7 @@ def test_an_answer_that_was_paused_goes_on() -> None:
 
 def test_what_cannot_go_back_after_a_pause_does_not() -> None:
     """An empty text would be refused, and so would input that is no object."""
-    one = MessagesDecoder(asking(tools=(HOSTED,)), PROFILES["anthropic"], "acme")
+    one = MessagesDecoder(asking(tools=(HOSTED,)), CURRENT, "acme")
     use = tool(1, "bash_code_execution", '{"command": "l', kind="server_tool_use", id="srvtoolu_1")
     one.feed(named([*text(0, " \n"), *use, *ended("pause_turn")]))
     one.close()
@@ -662,8 +659,8 @@ def test_half_a_call_does_not_go_back() -> None:
 def test_what_is_kept_has_the_names_that_went_out() -> None:
     """They are told apart from those of the caller, who hears his own."""
     asked = asking(tools=(FunctionTool(name="w.x", parameters={"type": "object"}),))
-    sent = msgspec.json.decode(encode(asked, PROFILES["anthropic"]))["tools"][0]["name"]
-    one = decoder(asked, PROFILES["anthropic"], "acme", keep=True)
+    sent = msgspec.json.decode(AnthropicDialect().encode(asked))["tools"][0]["name"]
+    one = AnthropicDialect().decoder(asked, keep=True)
     assert CallBegun(0, "toolu_1", "w.x") in one.feed(named([*tool(0, sent, "{}"), *ended("tool_use")])) + one.close()
     verbatim = one.verbatim()
     assert verbatim is not None
@@ -692,17 +689,16 @@ CUT = {"status": "incomplete", "incomplete_details": {"reason": "max_output_toke
 
 
 @pytest.mark.parametrize(
-    ("dialect", "answer"),
+    ("wire", "answer"),
     [
-        (chat, {"choices": [{"delta": {"content": "so"}, "finish_reason": "length"}]}),
-        (gemini, {"candidates": [{"finishReason": "MAX_TOKENS"}]}),
-        (openai, CUT),
-        (xai, CUT),
+        ("chat", {"choices": [{"delta": {"content": "so"}, "finish_reason": "length"}]}),
+        ("gemini", {"candidates": [{"finishReason": "MAX_TOKENS"}]}),
+        ("openai", CUT),
+        ("xai", CUT),
     ],
-    ids=["chat", "gemini", "openai", "xai"],
 )
-def test_no_other_vendor_pauses_where_it_stops(dialect: Dialect, answer: dict[str, Any]) -> None:
-    one = dialect.decoder(asking(), GENERIC, "acme")
+def test_no_other_vendor_pauses_where_it_stops(wire: str, answer: dict[str, Any]) -> None:
+    one = GENERIC.dialect("acme", WIRES[wire]).decoder(asking())
     assert Finish("length") in one.feed(stream([json.dumps(answer)], done=False)) + one.close()
     assert one.resume() is None
     assert one.verbatim() is None

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from belljar.vendors import code_call
-from belljar.vendors.chat.call_openings import Names, tells
-from belljar.vendors.chat.call_repair import Call, Written, written_calls
+from belljar.vendors.chat.call_openings import Names, begins_call
+from belljar.vendors.chat.call_repair import Written, WrittenCall, find_written_calls
 from belljar.vendors.code_argument import Arguments, CodeArgument
 
 CODE = Names(code_call.ALIASES, {})
@@ -37,12 +37,12 @@ def arguments(written: Written | None) -> Arguments | None:
 
 
 def code(text: str, names: Names = CODE, **how: bool) -> str | None:
-    found = arguments(written_calls(text, names, **how))
+    found = arguments(find_written_calls(text, names, **how))
     return None if found is None else found.code
 
 
 def calls(text: str, **how: bool) -> list[tuple[str, Any]] | None:
-    written = written_calls(text, BOTH, **how)
+    written = find_written_calls(text, BOTH, **how)
     return None if written is None else [(one.name, json.loads(one.arguments)) for one in written.calls]
 
 
@@ -220,21 +220,21 @@ def test_functions_of_the_callers_are_called_too(text: str, meant: Any) -> None:
 
 def test_a_function_of_the_callers_hides_the_guess_of_its_name() -> None:
     mine = Names(code_call.ALIASES - {"python"}, {"python": None})
-    assert written_calls('{"name": "python", "arguments": {"version": 3}}', mine) == Written(
-        0, (Call("python", '{"version":3}'),), alone=True
+    assert find_written_calls('{"name": "python", "arguments": {"version": 3}}', mine) == Written(
+        0, (WrittenCall("python", '{"version":3}'),), alone=True
     )
 
 
 def test_without_the_interpreter_code_is_an_answer() -> None:
     without = Names((), {"get_weather": WEATHER})
     for text in ("```python\nprint(1)\n```", "<|python_tag|>print(1)", "```tool_code\nprint(1)\n```", ">>>python\n1"):
-        assert written_calls(text, without) is None
-    assert written_calls("```tool_code\nprint(get_weather(city='Rome'))\n```", without)
+        assert find_written_calls(text, without) is None
+    assert find_written_calls("```tool_code\nprint(get_weather(city='Rome'))\n```", without)
 
 
 def test_the_requirements_of_a_call_count() -> None:
     call = {"name": "code_interpreter", "arguments": {"code": "import humanize", "requirements": ["humanize>=4"]}}
-    found = arguments(written_calls(f"```json\n{json.dumps(call)}\n```", CODE))
+    found = arguments(find_written_calls(f"```json\n{json.dumps(call)}\n```", CODE))
     assert found == Arguments("import humanize", ("humanize>=4",))
 
 
@@ -253,7 +253,7 @@ def test_blocks_can_be_left_alone() -> None:
 def test_what_is_repeated_without_end_is_called_once_and_no_more_than_sixteen_are_called() -> None:
     many = "".join(f'<tool_call>{{"name": "get_weather", "arguments": {{"days": {n}}}}}</tool_call>' for n in range(40))
     for text in (many, "[" + ",".join(ROME.replace("Rome", str(n)) for n in range(40)) + "]"):
-        written = written_calls(text, BOTH)
+        written = find_written_calls(text, BOTH)
         assert written is not None
         assert len(written.calls) == 16
     assert calls(ROME * 1000) == [("get_weather", {"city": "Rome"})]
@@ -261,7 +261,7 @@ def test_what_is_repeated_without_end_is_called_once_and_no_more_than_sixteen_ar
 
 @pytest.mark.parametrize("text", [HERMES, f"```json\n{ROME}\n```", f"[TOOL_CALLS][{ROME}]", "```tool_code\nx"])
 def test_the_first_characters_tell(text: str) -> None:
-    told = [tells(text[:end], BOTH) for end in range(len(text) + 1)]
+    told = [begins_call(text[:end], BOTH) for end in range(len(text) + 1)]
     assert told == sorted(told, key=[None, True].index)
     assert told[0] is None
     assert told[-1] is True
@@ -269,6 +269,6 @@ def test_the_first_characters_tell(text: str) -> None:
 
 
 def test_what_is_not_told_within_some_characters_is_none() -> None:
-    assert tells(" " * 299, CODE) is None
-    assert tells(" " * 300 + HERMES, CODE) is False
-    assert tells('{"id": "' + "x" * 400, CODE) is False
+    assert begins_call(" " * 299, CODE) is None
+    assert begins_call(" " * 300 + HERMES, CODE) is False
+    assert begins_call('{"id": "' + "x" * 400, CODE) is False

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from belljar.errors import InvalidRequest
-from belljar.vendors.chat.dialect import encode
-from belljar.vendors.registry import PROFILES
+from belljar.vendors.chat.dialect import ChatDialect
+from belljar.vendors.registry import KINDS
 from belljar.vendors.request import ModelRequest
 from belljar.wire.items import (
     CodeInterpreterCall,
@@ -50,7 +50,7 @@ PNG = "data:image/png;base64,AAAA"
 
 
 def body(*items: InputItem, quirks: str = "generic", **more: Any) -> dict[str, Any]:
-    found = json.loads(encode(ModelRequest(model="m", items=items, **more), PROFILES[quirks]))
+    found = json.loads(ChatDialect(KINDS[quirks]).encode(ModelRequest(model="m", items=items, **more)))
     assert isinstance(found, dict)
     return found
 
@@ -218,7 +218,7 @@ def test_the_same_id_in_two_turns_becomes_two() -> None:
 )
 def test_ids_that_the_server_takes(quirks: str, model: str, id: str, fits: bool) -> None:
     request = ModelRequest(model=model, items=(function_call(id), result(id), cell("ci_" + "0" * 52, "1")))
-    ours, theirs = json.loads(encode(request, PROFILES[quirks]))["messages"][::2]
+    ours, theirs = json.loads(ChatDialect(KINDS[quirks]).encode(request))["messages"][::2]
     [ours], [theirs] = ours["tool_calls"], theirs["tool_calls"]
     assert (ours["id"] == id) is fits
     for sent in (theirs["id"],) if fits else (ours["id"], theirs["id"]):
@@ -381,7 +381,7 @@ def test_what_chat_cannot_say_is_left_out() -> None:
 )
 def test_what_holds_the_conversation_is_not(item: InputItem, named: str) -> None:
     with pytest.raises(InvalidRequest, match=named) as caught:
-        encode(ModelRequest(model="m", items=(item,)), PROFILES["generic"])
+        ChatDialect().encode(ModelRequest(model="m", items=(item,)))
     assert caught.value.param == "input"
 
 
@@ -550,9 +550,9 @@ def test_every_option() -> None:
     }
 
 
-@pytest.mark.parametrize("quirks", PROFILES)
+@pytest.mark.parametrize("quirks", KINDS)
 def test_no_server_is_sent_what_it_does_not_take(quirks: str) -> None:
-    row = PROFILES[quirks]
+    row = KINDS[quirks].profile
     found = body(quirks=quirks, **FULL)
     common = {"model", "messages", "stream", "temperature", "top_p", row.limit}
     sent = found.keys() - common - ({"top_logprobs"} if "logprobs" in row.members else set())

@@ -1,4 +1,4 @@
-"""Chat answers of every server that we know, recorded or odd, become the same deltas however they are cut."""
+"""ChatRequest answers of every server that we know, recorded or odd, become the same deltas however they are cut."""
 
 import json
 from itertools import count
@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from tests.unit.vendors.conftest import RECORDINGS, bodies, chunks, cuts_of, joined, outline, play, stream
 
 from belljar.errors import ContextTooLong, Filtered, Garbled, ProviderError, RateLimited, Unreachable
-from belljar.vendors.chat.dialect import ChatDecoder, decoder
+from belljar.vendors.chat.dialect import ChatDialect
+from belljar.vendors.chat.stream import ChatDecoder
 from belljar.vendors.deltas import (
     CallBegun,
     CallEnd,
@@ -23,7 +24,7 @@ from belljar.vendors.deltas import (
     ThoughtEnd,
     UsageDelta,
 )
-from belljar.vendors.registry import PROFILES
+from belljar.vendors.registry import KINDS
 from belljar.vendors.request import ModelRequest
 from belljar.wire.items import Reasoning, ReasoningText
 from belljar.wire.responses import InputDetails, OutputDetails, Usage
@@ -239,7 +240,7 @@ def test_reasoning_between_tags() -> None:
         Finish("stop"),
     ]
     assert joined(
-        deltas_of(*(choice({"content": piece}) for piece in pieces), STOP, quirks=PROFILES["openai"]), Text
+        deltas_of(*(choice({"content": piece}) for piece in pieces), STOP, profile=KINDS["openai"].profile), Text
     ) == ("".join(pieces))
     assert deltas_of(choice({"content": "<thi"}), STOP) == [Text("<thi"), Finish("stop")]
     assert deltas_of(choice({"content": "<think>a</"}), STOP)[:2] == [Thought("a"), Thought("</")]
@@ -384,7 +385,7 @@ def test_a_call_that_was_cut_has_no_end(reason: str, finish: str) -> None:
 def test_a_custom_tool_is_given_its_text(arguments: str, text: str) -> None:
     request = ModelRequest(model="m", items=(), tools=(CustomTool(name="sh"),))
     body = stream([choice(call(0, "c", "sh", arguments[:3])), choice(call(0, arguments=arguments[3:])), CALLS])
-    found = play(lambda: decoder(request, PROFILES["generic"], "acme"), body)
+    found = play(lambda: ChatDialect().decoder(request), body)
     assert found == [CallBegun(0, "c", "sh", custom=True), CallPiece(0, text), CallEnd(0, text), Finish("calls")]
 
 
@@ -475,6 +476,21 @@ def test_a_stream_that_ends_too_soon(body: bytes) -> None:
 def test_a_payload_cut_in_half_is_shown() -> None:
     with pytest.raises(Garbled, match=r"cannot be read.*choices"):
         play(make, b'data: {"choices":[{"del')
+
+
+@pytest.mark.parametrize(
+    ("written", "text"),
+    [
+        (r"\ud83d\ude00", "\U0001f600"),
+        (r"\ud83d", "\ufffd"),
+        (r"\uDE00!", "\ufffd!"),
+        (r"\\ud83d", r"\ud83d"),
+        (r"\ud83d\n", "\ufffd\n"),
+    ],
+)
+def test_half_a_character_is_one_that_cannot_be_shown(written: str, text: str) -> None:
+    body = b'data: {"choices":[{"delta":{"content":"%b"}}]}\n\ndata: [DONE]\n\n' % written.encode()
+    assert play(make, body) == [Text(text), Finish("stop")]
 
 
 def test_done_without_a_reason_is_an_end() -> None:

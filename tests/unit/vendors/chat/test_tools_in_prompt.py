@@ -23,7 +23,7 @@ def wrote(id: str, written: str | None, code: str = "1", logs: str = "1", **end:
 
 
 def told(text: str) -> dict[str, Any]:
-    return {"role": "user", "content": tools_in_prompt.answered([text])}
+    return {"role": "user", "content": tools_in_prompt.write_results([text])}
 
 
 def test_a_call_that_was_written_goes_back_as_it_was() -> None:
@@ -51,7 +51,7 @@ def test_words_before_it_and_after_it_stay_where_they_were() -> None:
     ]
     block = "```python\n1\n```"
     assert messages(assistant(block), wrote("ci_1", "")) == [{"role": "assistant", "content": block}, told("1")]
-    assert messages(wrote("ci_1", ""))[0]["content"] == tools_in_prompt.called("code_interpreter", '{"code":"1"}')
+    assert messages(wrote("ci_1", ""))[0]["content"] == tools_in_prompt.write_call("code_interpreter", '{"code":"1"}')
 
 
 def test_calls_that_were_written_together_are_answered_together() -> None:
@@ -59,7 +59,7 @@ def test_calls_that_were_written_together_are_answered_together() -> None:
     first, second = wrote("ci_1", both, more=True), wrote("ci_2", "", logs="2")
     assert messages(user("go"), first, second)[1:] == [
         {"role": "assistant", "content": both},
-        {"role": "user", "content": tools_in_prompt.answered(["1", "2"])},
+        {"role": "user", "content": tools_in_prompt.write_results(["1", "2"])},
     ]
 
 
@@ -67,7 +67,7 @@ def test_the_newest_call_tells_how_the_model_is_spoken_to() -> None:
     made, written = cell("ci_1", "1", (Logs(logs="1"),)), wrote("ci_2", WRITTEN)
     plain = messages(user("go"), made, written)
     assert [one["role"] for one in plain] == ["user", "assistant", "user", "assistant", "user"]
-    assert plain[1]["content"] == tools_in_prompt.called("code_interpreter", '{"code":"1"}')
+    assert plain[1]["content"] == tools_in_prompt.write_call("code_interpreter", '{"code":"1"}')
     by_protocol = messages(user("go"), written, made)
     assert [one["role"] for one in by_protocol] == ["user", "assistant", "tool", "assistant", "tool"]
     assert json.loads(by_protocol[1]["tool_calls"][0]["function"]["arguments"]) == {"code": "1"}
@@ -83,7 +83,7 @@ def test_a_function_that_was_called_in_writing_is_told_by_its_id() -> None:
     assert messages(*items) == [
         {"role": "user", "content": "go"},
         {"role": "assistant", "content": '```json\n{"name": "f", "arguments": {"a":1}}\n```'},
-        {"role": "user", "content": f"{tools_in_prompt.answered(['done'])}\n\nAnd?"},
+        {"role": "user", "content": f"{tools_in_prompt.write_results(['done'])}\n\nAnd?"},
     ]
     custom = CustomToolCall(call_id="call_written_2", name="p", input="x")
     assert messages(custom, CustomToolCallOutput(call_id="call_written_2", output="y"))[1:] == [told("y")]
@@ -95,7 +95,7 @@ def test_pictures_come_with_the_results_and_the_users_next_words() -> None:
     assert shown == {
         "role": "user",
         "content": [
-            {"type": "text", "text": tools_in_prompt.answered(["1"])},
+            {"type": "text", "text": tools_in_prompt.write_results(["1"])},
             {"type": "image_url", "image_url": {"url": PNG}},
             {"type": "text", "text": "Nice?"},
         ],
@@ -153,17 +153,17 @@ def test_what_a_model_without_tools_called_is_told_in_words() -> None:
     ],
 )
 def test_a_server_that_gives_a_model_no_tools_is_understood(status: int, body: bytes) -> None:
-    assert tools_in_prompt.refused(status, body)
-    assert not tools_in_prompt.refused(429, body)
+    assert tools_in_prompt.refuses_tools(status, body)
+    assert not tools_in_prompt.refuses_tools(429, body)
 
 
 @pytest.mark.parametrize("body", [b"", b"\xff", b'{"error":{"message":"messages: too many tools"}}', b"unknown tool"])
 def test_other_refusals_are_no_such(body: bytes) -> None:
-    assert not tools_in_prompt.refused(400, body)
+    assert not tools_in_prompt.refuses_tools(400, body)
 
 
 def test_a_trial_is_short_and_differs_by_the_tool_alone() -> None:
-    without, with_one = tools_in_prompt.trials("m")
+    without, with_one = tools_in_prompt.make_trials("m")
     assert structs.replace(with_one, tools=()) == without
     assert without.max_output_tokens == 1
     assert len(with_one.tools) == 1

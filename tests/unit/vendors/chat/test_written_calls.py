@@ -11,12 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from belljar.errors import Garbled, ProviderError
-from belljar.vendors.chat import dialect as chat
 from belljar.vendors.chat import written_calls
 from belljar.vendors.chat.call_openings import Names
+from belljar.vendors.chat.dialect import ChatDialect
 from belljar.vendors.deltas import CallBegun, CallEnd, CallPiece, Delta, Finish, Repaired, Text, Thought, UsageDelta
 from belljar.vendors.request import ModelRequest
-from belljar.vendors.server_profile import GENERIC
 from belljar.wire.items import CellEnd, CodeInterpreterCall, CustomToolCall, FunctionCall, InputItem, Message
 from belljar.wire.responses import TextConfig, TextFormat
 from belljar.wire.tools import CustomTool, FunctionTool, HostedTool
@@ -37,7 +36,7 @@ def chunk(delta: dict[str, Any] | None = None, **more: Any) -> bytes:
 
 
 def deltas(pieces: Sequence[str], asked: ModelRequest | None = None, *, reason: str = "stop") -> list[Delta]:
-    decoder = chat.decoder(asked or request(), GENERIC, "loop")
+    decoder = ChatDialect(server="loop").decoder(asked or request())
     out: list[Delta] = []
     for piece in pieces:
         out += decoder.feed(chunk({"content": piece}))
@@ -129,7 +128,7 @@ def test_code_in_a_block_is_shown_at_once_and_run_at_the_end() -> None:
     ],
 )
 def test_an_ordinary_answer_waits_for_no_more_than_a_word(text: str) -> None:
-    decoder = chat.decoder(request(), GENERIC, "loop")
+    decoder = ChatDialect(server="loop").decoder(request())
     said, behind = "", 0
     for at, letter in enumerate(text):
         said += shown(decoder.feed(chunk({"content": letter})))
@@ -223,7 +222,7 @@ def test_a_model_that_makes_calls_may_show_how_one_looks() -> None:
 
 
 def test_what_is_held_is_said_before_a_call_that_is_made() -> None:
-    decoder = chat.decoder(request(), GENERIC, "loop")
+    decoder = ChatDialect(server="loop").decoder(request())
     made = {"index": 0, "id": "c", "function": {"name": "get_weather", "arguments": "{}"}}
     out = decoder.feed(chunk({"content": f"<tool_call>{CALL}"}))
     assert not out
@@ -242,7 +241,7 @@ def test_a_thought_is_told_apart() -> None:
 
 
 def test_probabilities_stay_with_what_is_shown() -> None:
-    decoder = chat.decoder(request(), GENERIC, "loop")
+    decoder = ChatDialect(server="loop").decoder(request())
     out = decoder.feed(chunk({"content": f"Well.\n{CALL}"}, logprobs={"content": [{"token": "Well"}]}))
     out += decoder.feed(chunk({"content": "\n"}, logprobs={"content": [{"token": "\n"}]}, finish_reason="stop"))
     out += decoder.close()
@@ -265,7 +264,7 @@ def test_what_its_vendor_runs_has_no_name() -> None:
 def test_no_more_than_a_million_characters_are_held(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(written_calls, "MOST_HELD", 1000)
     text = f'<tool_call>{{"name": "get_weather", "arguments": {{"city": "{"x" * 2000}"}}}}</tool_call>'
-    decoder = chat.decoder(request(), GENERIC, "loop")
+    decoder = ChatDialect(server="loop").decoder(request())
     out = [shown(decoder.feed(chunk({"content": text[at : at + 100]}))) for at in range(0, len(text), 100)]
     assert "".join(out[:10]) == ""
     assert "".join(out) == text
@@ -275,17 +274,17 @@ def test_no_more_than_a_million_characters_are_held(monkeypatch: pytest.MonkeyPa
 
 
 def test_an_answer_that_breaks_off_is_said_as_far_as_it_came() -> None:
-    decoder = chat.decoder(request(), GENERIC, "loop")
+    decoder = ChatDialect(server="loop").decoder(request())
     assert not decoder.feed(chunk({"content": "<tool_call>{"}))
     assert shown(decoder.feed(b'data: {"error": {"message": "overloaded"}}\n\n')) == "<tool_call>{"
     with pytest.raises(ProviderError, match="overloaded"):
         decoder.feed(b"")
     with pytest.raises(ProviderError, match="overloaded"):
         decoder.close()
-    decoder = chat.decoder(request(), GENERIC, "loop")
+    decoder = ChatDialect(server="loop").decoder(request())
     with pytest.raises(ProviderError, match="overloaded"):
         decoder.feed(b'data: {"error": {"message": "overloaded"}}\n\n')
-    decoder = chat.decoder(request(), GENERIC, "loop")
+    decoder = ChatDialect(server="loop").decoder(request())
     decoder.feed(chunk({"content": "<tool_call>{"}))
     with pytest.raises(Garbled):
         decoder.close()

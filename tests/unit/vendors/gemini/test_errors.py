@@ -15,8 +15,7 @@ from belljar.errors import (
     RateLimited,
     Unreachable,
 )
-from belljar.vendors.gemini.dialect import fault
-from belljar.vendors.gemini.errors import reported
+from belljar.vendors.gemini.errors import fault, read_stream_error
 
 INFO = "type.googleapis.com/google.rpc.ErrorInfo"
 QUOTA = "type.googleapis.com/google.rpc.QuotaFailure"
@@ -113,6 +112,6 @@ def test_a_model_that_is_not_there() -> None:
 
 
 def test_inside_a_stream() -> None:
-    assert type(reported({"code": 503, "message": "m", "status": "UNAVAILABLE"}, "acme")) is Unreachable
-    assert type(reported({"message": "m", "status": "RESOURCE_EXHAUSTED"}, "acme")) is RateLimited
-    assert type(reported({"message": "m"}, "acme")) is ProviderError
+    assert type(read_stream_error({"code": 503, "message": "m", "status": "UNAVAILABLE"}, "acme")) is Unreachable
+    assert type(read_stream_error({"message": "m", "status": "RESOURCE_EXHAUSTED"}, "acme")) is RateLimited
+    assert type(read_stream_error({"message": "m"}, "acme")) is ProviderError

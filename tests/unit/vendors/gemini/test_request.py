@@ -12,12 +12,12 @@ from tests.unit.vendors.conftest import chunks, play, stream
 from belljar.errors import InvalidRequest
 from belljar.models import EFFORTS, get_models_by_provider
 from belljar.vendors.deltas import CallBegun, CallEnd, HostedEnd, Text, ThoughtEnd, VendorState
-from belljar.vendors.gemini.dialect import LIST, PATH, GeminiDecoder, encode, headers
+from belljar.vendors.gemini.dialect import GeminiDialect
 from belljar.vendors.gemini.models import FAMILIES, family
-from belljar.vendors.gemini.signatures import SKIPPED, Signed, sealed
-from belljar.vendors.registry import PROFILES
+from belljar.vendors.gemini.signatures import SKIPPED, Signed, pack_signature
+from belljar.vendors.gemini.stream import GeminiDecoder
+from belljar.vendors.registry import KINDS
 from belljar.vendors.request import Asked, Attached, HostedFile, ModelRequest, VendorFile, Verbatim
-from belljar.vendors.server_profile import GENERIC
 from belljar.wire.items import (
     CellEnd,
     CodeInterpreterCall,
@@ -62,7 +62,7 @@ HI_SAID = {"role": "user", "parts": [{"text": "Hi"}]}
 
 
 def body(*items: Asked, model: str = NEW, quirks: str = "generic", **more: Any) -> dict[str, Any]:
-    found = json.loads(encode(ModelRequest(model=model, items=items, **more), PROFILES[quirks]))
+    found = json.loads(GeminiDialect(KINDS[quirks]).encode(ModelRequest(model=model, items=items, **more)))
     assert isinstance(found, dict)
     reads(found)
     return found
@@ -90,7 +90,7 @@ def _bytes(value: Any) -> Any:
 
 
 def signed(on: str, signature: str = "S", by: str = "gemini", **more: Any) -> Reasoning:
-    return Reasoning(encrypted_content=sealed(by, Signed(on, signature)), **more)  # type: ignore[arg-type]
+    return Reasoning(encrypted_content=pack_signature(by, Signed(on, signature)), **more)  # type: ignore[arg-type]
 
 
 def cell(id: str = "ci_1", code: str = "6*7", **more: Any) -> CodeInterpreterCall:
@@ -118,11 +118,11 @@ def test_the_least() -> None:
 
 
 def test_where_and_how() -> None:
-    assert PATH == "/models/{model}:streamGenerateContent?alt=sse"
-    assert LIST.startswith("/models")
-    assert headers("k", "https://x/v1", GENERIC) == {"x-goog-api-key": "k"}
-    assert headers("k", "https://x/v1", PROFILES["vertex"]) == {"authorization": "Bearer k"}
-    assert headers(None, "https://x/v1", GENERIC) == {}
+    assert GeminiDialect.path == "/models/{model}:streamGenerateContent?alt=sse"
+    assert GeminiDialect.list_path.startswith("/models")
+    assert GeminiDialect().headers("k") == {"x-goog-api-key": "k"}
+    assert GeminiDialect(KINDS["vertex"]).headers("k") == {"authorization": "Bearer k"}
+    assert GeminiDialect().headers(None) == {}
 
 
 def test_orders_have_one_place() -> None:
@@ -341,7 +341,7 @@ def test_each_step_has_its_signature() -> None:
         cell("ci_2"),
         signed("call", "S2"),
         cell("ci_3"),
-        Message(role="assistant", content="Done.", sealed=sealed("gemini", Signed("text", "S3"))),
+        Message(role="assistant", content="Done.", sealed=pack_signature("gemini", Signed("text", "S3"))),
     )
     contents = body(*items)["contents"]
     assert [(one["role"], len(one["parts"])) for one in contents] == [
@@ -569,7 +569,7 @@ def test_thoughts_are_shown_where_asked_for() -> None:
 def test_every_family_knows_every_effort() -> None:
     for _, found in FAMILIES:
         for effort in EFFORTS:
-            assert bool(found.thinking(effort)) == found.thinks
+            assert bool(found.write_thinking(effort)) == found.thinks
 
 
 def test_the_models_table_offers_what_the_families_take() -> None:

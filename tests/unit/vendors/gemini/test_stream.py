@@ -28,9 +28,10 @@ from belljar.vendors.deltas import (
     UsageDelta,
     VendorState,
 )
-from belljar.vendors.gemini.dialect import GeminiDecoder, decoder
-from belljar.vendors.gemini.signatures import Signed, opened, sealed
-from belljar.vendors.registry import PROFILES
+from belljar.vendors.gemini.dialect import GeminiDialect
+from belljar.vendors.gemini.signatures import Signed, pack_signature, unpack_signature
+from belljar.vendors.gemini.stream import GeminiDecoder
+from belljar.vendors.registry import KINDS
 from belljar.vendors.request import HostedFile, ModelRequest, Verbatim
 from belljar.wire.items import CellEnd, CodeInterpreterCall, Image, Logs, Reasoning, SummaryText
 from belljar.wire.responses import InputDetails, OutputDetails, Usage
@@ -74,7 +75,7 @@ def signatures(deltas: list[Delta]) -> list[tuple[str, str]]:
         for delta in deltas
         if isinstance(delta, VendorState | ThoughtEnd)
     ]
-    found = [opened("gemini", one) for one in kept]
+    found = [unpack_signature("gemini", one) for one in kept]
     return [(one.on, one.signature) for one in found if one is not None]
 
 
@@ -233,7 +234,7 @@ def thought(signed: Signed | None = None, text: str = "") -> ThoughtEnd:
     summary = (SummaryText(text=text),) if text else ()
     if signed is None:
         return ThoughtEnd(Reasoning(summary=summary))
-    return ThoughtEnd(Reasoning(summary=summary, encrypted_content=sealed("gemini", signed)))
+    return ThoughtEnd(Reasoning(summary=summary, encrypted_content=pack_signature("gemini", signed)))
 
 
 def test_thoughts_are_a_summary() -> None:
@@ -284,7 +285,7 @@ def test_text_that_is_signed_goes_on() -> None:
         chunk({"text": "b"}),
         chunk({"functionCall": {"name": "f"}}, reason="STOP"),
     )
-    signed = VendorState(sealed("gemini", Signed("text", "S")))
+    signed = VendorState(pack_signature("gemini", Signed("text", "S")))
     assert found[:4] == [Text("a"), signed, Text("b"), CallBegun(0, "call_0", "f")]
 
 
@@ -311,13 +312,29 @@ def test_a_call_without_arguments(args: dict[str, Any]) -> None:
 
 def test_a_custom_tools_call_is_free_text_again() -> None:
     tools = (CustomTool(name="sh"),)
-    decoding = decoder(ModelRequest(model="m", items=(), tools=tools), PROFILES["vertex"], "acme")
+    decoding = GeminiDialect(KINDS["vertex"], "acme").decoder(ModelRequest(model="m", items=(), tools=tools))
     call = {"functionCall": {"name": "sh", "args": {"input": "ls"}, "id": "c"}, "thoughtSignature": "S"}
     found = decoding.feed(stream([chunk(call, reason="STOP")], done=False))
     assert found[1:] == [CallBegun(0, "c", "sh", custom=True), CallPiece(0, "ls"), CallEnd(0, "ls")]
     assert isinstance(found[0], ThoughtEnd)
-    assert opened("vertex", found[0].item.encrypted_content) == Signed("call", "S")
-    assert opened("gemini", found[0].item.encrypted_content) is None
+    assert unpack_signature("vertex", found[0].item.encrypted_content) == Signed("call", "S")
+    assert unpack_signature("gemini", found[0].item.encrypted_content) is None
+
+
+@pytest.mark.parametrize(
+    ("args", "text"),
+    [
+        ({"args": {"input": 1}}, '{"input": 1}'),
+        ({"args": {"inputs": "ls"}}, '{"inputs": "ls"}'),
+        ({"args": {"input": "ls"}, "partialArgs": [{"jsonPath": "$.a", "numberValue": 1}]}, '{"input": "ls"}{"a":1}'),
+    ],
+)
+def test_what_a_custom_tool_cannot_be_given_goes_as_it_came(args: dict[str, Any], text: str) -> None:
+    tools = (CustomTool(name="sh"),)
+    decoding = GeminiDialect(KINDS["vertex"], "acme").decoder(ModelRequest(model="m", items=(), tools=tools))
+    call = {"functionCall": {"name": "sh", "id": "c", **args}}
+    found = decoding.feed(stream([chunk(call, reason="STOP")], done=False))
+    assert found[:3] == [CallBegun(0, "c", "sh", custom=True), CallPiece(0, text), CallEnd(0, text)]
 
 
 def test_arguments_of_every_kind_that_are_streamed() -> None:
@@ -525,7 +542,7 @@ def test_what_came_before_an_error_is_not_lost() -> None:
 
 
 def kept(data: bytes) -> Verbatim:
-    decoding = decoder(ModelRequest(model="m", items=()), PROFILES["generic"], "acme", keep=True)
+    decoding = GeminiDialect().decoder(ModelRequest(model="m", items=()), keep=True)
     decoding.feed(data)
     decoding.close()
     found = decoding.verbatim()

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from belljar.vendors.openai.dialect import encode
-from belljar.vendors.registry import PROFILES
+from belljar.vendors.openai.dialect import OpenAIDialect
+from belljar.vendors.registry import KINDS
 from belljar.vendors.request import Asked, Attached, HostedFile, ModelRequest, VendorFile, VendorTool, Verbatim
 from belljar.wire import ids
 from belljar.wire.items import (
@@ -53,7 +53,7 @@ RUN = FunctionTool(name="code_interpreter", parameters={"type": "object"}, stric
 
 
 def body(*items: Asked, quirks: str = "openai", **more: Any) -> dict[str, Any]:
-    found = json.loads(encode(ModelRequest(model="m", items=items, **more), PROFILES[quirks]))
+    found = json.loads(OpenAIDialect(KINDS[quirks]).encode(ModelRequest(model="m", items=items, **more)))
     assert isinstance(found, dict)
     return found
 
@@ -303,6 +303,7 @@ FULL: dict[str, Any] = {
     "prompt_cache_key": "k",
     "service_tier": "flex",
     "safety_identifier": "s",
+    "user": "u",
     "truncation": "auto",
 }
 
@@ -328,6 +329,7 @@ def test_every_option() -> None:
         "prompt_cache_key": "k",
         "service_tier": "flex",
         "safety_identifier": "s",
+        "user": "u",
     }
 
 
@@ -368,6 +370,19 @@ def test_its_own_blocks_go_back_as_they_came_and_those_of_others_do_not() -> Non
     own = ({"type": "reasoning", "id": "rs_1", "summary": [], "odd": 1}, {"type": "function_call", "call_id": "c"})
     found = body(HI, CELL, Verbatim("openai", own), FunctionCallOutput(call_id="c", output="1"), Verbatim("xai", own))
     assert found["input"][1:] == [*ran("out"), *own, {"type": "function_call_output", "call_id": "c", "output": "1"}]
+
+
+def test_the_output_of_a_call_among_them_has_the_same_id_however_that_looks() -> None:
+    own = tuple({"type": "function_call", "call_id": id, "name": "f", "arguments": "{}"} for id in ("f:0", "f:0", "b"))
+    outputs = [FunctionCallOutput(call_id=id, output="1") for id in ("f:0", "b", "f:0")]
+    found = body(HI, Verbatim("openai", own), *outputs)
+    assert [item["call_id"] for item in found["input"][1:]] == ["f:0", "f:0", "b", "f:0", "b", "f:0"]
+
+
+@pytest.mark.parametrize(("store", "told"), [(None, {}), (True, {"store": True}), (False, {"store": False})])
+def test_whether_it_is_kept_may_be_left_to_the_vendor(store: bool | None, told: dict[str, bool]) -> None:
+    found = body(HI, store=store)
+    assert {name: one for name, one in found.items() if name == "store"} == told
 
 
 def test_its_own_tools_are_offered_in_its_own_words() -> None:

@@ -27,8 +27,8 @@ from belljar.vendors.deltas import (
     ThoughtEnd,
     UsageDelta,
 )
-from belljar.vendors.openai.dialect import ResponsesDecoder, decoder
-from belljar.vendors.registry import PROFILES
+from belljar.vendors.openai.dialect import OpenAIDialect
+from belljar.vendors.openai.stream import ResponsesDecoder
 from belljar.vendors.request import ModelRequest, Verbatim
 from belljar.wire.items import (
     CellEnd,
@@ -216,7 +216,7 @@ COMPLETED = event("completed", response={"status": "completed", "output": [], "u
 
 def deltas_of(*payloads: str, end: str = COMPLETED) -> list[Delta]:
     request = ModelRequest(model="m", items=())
-    return play(lambda: decoder(request, PROFILES["openai"], "acme"), stream([*payloads, end]))
+    return play(lambda: OpenAIDialect(server="acme").decoder(request), stream([*payloads, end]))
 
 
 FUNCTION = {"type": "function_call", "id": "fc_1", "call_id": "c", "name": "f"}
@@ -496,7 +496,7 @@ def test_what_came_before_an_error_is_not_lost() -> None:
 
 @pytest.mark.parametrize("data", [named(chunks(CODE)), json.dumps(last(CODE)).encode()], ids=["streamed", "whole"])
 def test_an_answer_is_told_by_its_id_and_kept_as_it_came(data: bytes) -> None:
-    decoding = decoder(ModelRequest(model="m", items=()), PROFILES["openai"], "acme", keep=True)
+    decoding = OpenAIDialect().decoder(ModelRequest(model="m", items=()), keep=True)
     assert (decoding.feed(data) + decoding.close())[0] == Begun(last(CODE)["id"])
     assert decoding.verbatim() == Verbatim("openai", tuple(last(CODE)["output"]))
     assert make().verbatim() is None

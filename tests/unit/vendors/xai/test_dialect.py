@@ -22,11 +22,10 @@ from belljar.vendors.deltas import (
     ThoughtEnd,
     UsageDelta,
 )
-from belljar.vendors.openai.dialect import encode as encode_for_openai
-from belljar.vendors.registry import PROFILES
+from belljar.vendors.openai.dialect import OpenAIDialect
 from belljar.vendors.request import Asked, Attached, HostedFile, ModelRequest, VendorFile, VendorTool, Verbatim
-from belljar.vendors.server_profile import GENERIC
-from belljar.vendors.xai.dialect import LIST, PATH, XaiDecoder, decoder, encode, headers
+from belljar.vendors.xai.dialect import XaiDialect
+from belljar.vendors.xai.stream import XaiDecoder
 from belljar.wire.items import (
     CellEnd,
     CodeInterpreterCall,
@@ -57,7 +56,7 @@ def make() -> XaiDecoder:
 
 
 def body(*items: Asked, model: str = "grok-4.3", **more: Any) -> dict[str, Any]:
-    found = json.loads(encode(ModelRequest(model=model, items=items, **more), GENERIC))
+    found = json.loads(XaiDialect().encode(ModelRequest(model=model, items=items, **more)))
     assert isinstance(found, dict)
     return found
 
@@ -189,7 +188,7 @@ def test_any_cut_gives_the_same(data: st.DataObject) -> None:
 
 
 def test_the_decoder_is_made_for_a_request() -> None:
-    assert isinstance(decoder(ModelRequest(model="m", items=()), GENERIC, "acme"), XaiDecoder)
+    assert isinstance(XaiDialect().decoder(ModelRequest(model="m", items=())), XaiDecoder)
 
 
 # -- asked ------------------------------------------------------------------------------------------------------------
@@ -203,8 +202,8 @@ def test_the_least() -> None:
         "store": False,
         "include": ["reasoning.encrypted_content"],
     }
-    assert (LIST, PATH) == ("/models", "/responses")
-    assert headers("k", "https://api.x.ai/v1", GENERIC) == {"authorization": "Bearer k"}
+    assert (XaiDialect.list_path, XaiDialect.path) == ("/models", "/responses")
+    assert XaiDialect().headers("k") == {"authorization": "Bearer k"}
 
 
 def test_orders_are_its_first_messages() -> None:
@@ -260,7 +259,7 @@ def test_its_own_seal_goes_back_and_no_other() -> None:
 
 def test_openai_gets_no_other_vendors_seal() -> None:
     items = (Reasoning(encrypted_content="xai:abc"), Reasoning(id="rs_1", encrypted_content="gAAAA_-="))
-    found = json.loads(encode_for_openai(ModelRequest(model="m", items=items), PROFILES["openai"]))
+    found = json.loads(OpenAIDialect().encode(ModelRequest(model="m", items=items)))
     assert [item["encrypted_content"] for item in found["input"]] == ["gAAAA_-="]
 
 
@@ -343,6 +342,13 @@ def test_files_stand_in_the_message_that_they_belong_to_also_those_for_code() ->
     assert three == "Hi"
 
 
+def test_a_picture_that_is_given_whole_is_seen() -> None:
+    picture = VendorFile(id="", name="a.png", data=b"\x89PNG")
+    (said,) = body(Attached((picture,)), HI)["input"]
+    shown = said["content"][0]
+    assert (shown["type"], shown["image_url"]) == ("input_image", "data:image/png;base64,iVBORw==")
+
+
 def test_it_goes_on_from_a_response_that_it_keeps() -> None:
     found = body(HI, previous="r_1", store=True)
     assert (found["previous_response_id"], found["store"]) == ("r_1", True)
@@ -360,6 +366,6 @@ def test_its_own_blocks_and_tools_go_back_and_those_of_others_do_not() -> None:
 
 def test_an_answer_is_kept_as_it_came() -> None:
     data = (RECORDINGS / CODE).read_bytes()
-    decoding = decoder(ModelRequest(model="m", items=()), GENERIC, "acme", keep=True)
+    decoding = XaiDialect().decoder(ModelRequest(model="m", items=()), keep=True)
     assert decoding.feed(data) + decoding.close() == [Begun(json.loads(data)["id"]), *play(make, data)]
     assert decoding.verbatim() == Verbatim("xai", tuple(json.loads(data)["output"]))
