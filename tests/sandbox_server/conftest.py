@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import inspect
 import json
 import os
 import socket
-import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeAlias, cast
@@ -20,6 +18,7 @@ from urllib.parse import quote
 
 import aiohttp
 import pytest
+from tests.helpers.coroutine_tests import PATIENCE, blocks, pytest_pyfunc_call, runner, unblocked, until
 from yarl import URL
 
 from belljar.sandbox.base import Spec
@@ -29,10 +28,7 @@ from belljar.sandbox.server.app import App
 from belljar.sandbox.server.auth import Guard
 from belljar.sandbox.server.run import listening
 
-PATIENCE = 30.0
-"""Seconds after which something that should have happened has not: the machine may be busy."""
-
-_RUNNER = pytest.StashKey[asyncio.Runner]()
+__all__ = ["PATIENCE", "blocks", "pytest_pyfunc_call", "runner", "unblocked", "until"]
 
 Told: TypeAlias = dict[str, Any]
 
@@ -128,23 +124,6 @@ async def serving(
         yield Client(session, app, door.getsockname()[1])
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Run a test that is a coroutine in the worker's loop."""
-    if not inspect.iscoroutinefunction(pyfuncitem.obj):
-        return None
-    arguments = {name: pyfuncitem.funcargs[name] for name in inspect.signature(pyfuncitem.obj).parameters}
-    pyfuncitem.config.stash[_RUNNER].run(pyfuncitem.obj(**arguments))
-    return True
-
-
-@pytest.fixture(scope="session", autouse=True)
-def runner(pytestconfig: pytest.Config) -> Iterator[asyncio.Runner]:
-    with asyncio.Runner() as made:
-        pytestconfig.stash[_RUNNER] = made
-        yield made
-
-
 @pytest.fixture(scope="session")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where the source keeps what it keeps, and `wheels` it may fetch."""
@@ -197,14 +176,6 @@ async def lines(answer: aiohttp.ClientResponse) -> AsyncIterator[Told]:
             if told := json.loads(line):
                 yield told
     assert not buffered
-
-
-async def until(holds: Callable[[], bool], what: str) -> None:
-    """Wait for something to become true; fail with its name if it does not."""
-    deadline = time.monotonic() + PATIENCE
-    while not holds():
-        assert time.monotonic() < deadline, f"not within {PATIENCE:g} s: {what}"
-        await asyncio.sleep(0.01)
 
 
 async def settled(source: LocalSource) -> int:

@@ -8,11 +8,27 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+from belljar.http_server.openapi import describe
+from belljar.http_server.routing import Route
 from belljar.sandbox.local.source import JailOptions, LocalSource
 from belljar.sandbox.packages import LayerPolicy
+from belljar.sandbox.server.app import App
 from belljar.sandbox.server.auth import Guard
+from belljar.sandbox.server.health import Health
+from belljar.sandbox.server.routes import ABOUT
 from belljar.sandbox.server.run import listening, prepare
+
+
+def described() -> dict[str, Any]:
+    """What such a server says of itself."""
+
+    async def routes() -> list[Route]:
+        source = LocalSource(JailOptions(cache=Path("never-used")))
+        return App(source, Guard(None, loopback=True), Health(source, capacity=1), ping=15).routes
+
+    return describe(ABOUT, asyncio.run(routes()))
 
 
 @contextmanager

@@ -21,7 +21,7 @@ from aiohttp import web
 from yarl import URL
 
 from belljar.sandbox.base import Spec
-from belljar.sandbox.conformance import execution, port
+from belljar.sandbox.conformance import checked_lease, execution, holding, port
 from belljar.sandbox.conformance.runner import Check, CheckOutcome, conform
 from belljar.sandbox.local.sandbox import LocalSandbox
 from belljar.sandbox.local.source import LocalSource
@@ -46,15 +46,17 @@ def test_our_own_server_passes(server: str) -> None:
     came = ran(server, "--token", TOKEN)
     assert (came.returncode, came.stderr) == (0, ""), came.stdout
     told = came.stdout.splitlines()
-    assert told == [f"ok      {one.__doc__}" for one in (*execution.CHECKS, *port.CHECKS)]
+    assert told == [f"ok      {one.__doc__}" for one in (*execution.CHECKS, *port.CHECKS, *holding.CHECKS)]
 
 
 class Leisurely(LocalSource):
     """Takes its time to let go of a sandbox, as a server may that clears up: its place is not free until then."""
 
     @asynccontextmanager
-    async def acquire(self, spec: Spec) -> AsyncIterator[LocalSandbox]:
-        async with super().acquire(spec) as sandbox:
+    async def acquire(
+        self, spec: Spec, *, epoch: int | None = None, wait: float = 0.0, container: str | None = None
+    ) -> AsyncIterator[LocalSandbox]:
+        async with super().acquire(spec, epoch=epoch, wait=wait) as sandbox:
             try:
                 yield sandbox
             finally:
@@ -71,7 +73,7 @@ def test_what_is_wrong_is_told(server: str) -> None:
     came = ran(server, "--token", "wrong", "--json")
     assert came.returncode == 1
     told = [json.loads(line) for line in came.stdout.splitlines()]
-    assert [one["check"] for one in told] == [one.__doc__ for one in (*execution.CHECKS, *port.CHECKS)]
+    assert [one["check"] for one in told] == [one.__doc__ for one in (*execution.CHECKS, *port.CHECKS, *holding.CHECKS)]
     assert [one["check"] for one in told if one["ok"]] == [
         one.__doc__ for one in (execution.health, execution.tokens, port.doors)
     ]
@@ -148,8 +150,18 @@ class Between:
                 path = path.replace(name, name.replace("%E9", "%C3%A9"))
             case "cuts files", "PUT", ["files", _]:
                 body = body[: 1 << 20]
+            case "keeps nothing", "POST", [] if b'"keep"' in body:
+                body = json.dumps({**json.loads(body), "keep": 0}).encode()
+            case "keeps everything", "POST", [] if b'"keep"' in body:
+                body = json.dumps({**json.loads(body), "keep": 600}).encode()
+            case "takes any terms", "POST", []:
+                body = b"{}"
+            case "hands over a new one", "POST", ["attach"]:
+                path, body = "/v1/sandboxes", json.dumps({"epoch": json.loads(body)["epoch"]}).encode()
         if self.wrong == "lets pages in":
             headers.pop("Origin", None)
+        if self.wrong == "hears no epoch":
+            headers.pop("Belljar-Epoch", None)
         return path, body
 
     async def give_back(
@@ -183,6 +195,8 @@ class Between:
 
     def spoil_line(self, line: bytes) -> bytes:
         told = json.loads(line)
+        if self.wrong == "counts no cells":
+            told.pop("cells", None)
         match self.wrong, told.get("type"):
             case "loses what was shown", "display":
                 return b""
@@ -235,7 +249,7 @@ def outcomes(url: str, wrong: str, *checks: Check) -> list[CheckOutcome]:
 
 
 def test_the_go_between_spoils_nothing_by_itself(server: str) -> None:
-    assert [outcome for outcome in outcomes(server, "", *port.CHECKS) if not outcome.ok] == []
+    assert [outcome for outcome in outcomes(server, "", *port.CHECKS, *holding.CHECKS) if not outcome.ok] == []
 
 
 WRONG: dict[str, list[tuple[Check, str]]] = {
@@ -267,12 +281,18 @@ WRONG: dict[str, list[tuple[Check, str]]] = {
     "knows nobody": [(port.strangers, "the error's code: expected sandbox_lost, came not_found")],
     "hides what is allowed": [(port.paths, "expected Allow to name POST")],
     "lets pages in": [(port.doors, "POST /v1/sandboxes to answer 403")],
+    "keeps nothing": [(holding.kept, "what is listed of it then: expected (3, False), came None")],
+    "keeps everything": [(holding.expiry, "expected a sandbox to be gone within")],
+    "hears no epoch": [(holding.fences, "/cells to answer 409")],
+    "counts no cells": [(holding.handover, "how many cells: expected 1")],
+    "hands over a new one": [(holding.stopping, "expected ok, came raised")],
+    "takes any terms": [(holding.terms, "POST /v1/sandboxes to answer 400")],
 }
 
 
 @pytest.mark.parametrize("wrong", WRONG)
 def test_a_wrong_server_is_caught(server: str, wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(port, "SOON", 2.0)
+    monkeypatch.setattr(checked_lease, "SOON", 2.0)
     came = outcomes(server, wrong, *(check for check, _ in WRONG[wrong]))
     for outcome, (_, said) in zip(came, WRONG[wrong], strict=True):
         assert outcome.problem is not None
@@ -280,4 +300,4 @@ def test_a_wrong_server_is_caught(server: str, wrong: str, monkeypatch: pytest.M
 
 
 def test_every_check_can_fail() -> None:
-    assert {check for caught in WRONG.values() for check, _ in caught} == set(port.CHECKS)
+    assert {check for caught in WRONG.values() for check, _ in caught} == {*port.CHECKS, *holding.CHECKS}

@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from belljar.errors import InvalidRequest, Lost, NoneFree, Refused, TooLarge
-from belljar.sandbox.base import MIB, TIERS, Sandbox, SandboxSource, Spec
+from belljar.sandbox.base import MIB, TIERS, Attached, Sandbox, SandboxHandle, SandboxSource, Spec
 from belljar.sandbox.local.source import JailOptions, LocalSource
 from belljar.sandbox.outputs import Display, Error, Exit, Result, Stderr, Stdout, fold
 from belljar.sandbox.packages import LayerPolicy
@@ -26,10 +26,10 @@ from belljar.sandbox.server.execute import (
     LARGEST_BODY,
     LARGEST_PRODUCED,
     Execution,
+    decode_execution,
+    encode_run,
     execute,
     name_figures,
-    read_execution,
-    tell_run,
 )
 from belljar.sandbox.validation import make_spec
 
@@ -66,7 +66,7 @@ def body(**fields: object) -> bytes:
     ],
 )
 def test_what_is_asked(told: dict[str, object], read: Execution) -> None:
-    assert read_execution(body(**told)) == read
+    assert decode_execution(body(**told)) == read
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_what_is_asked(told: dict[str, object], read: Execution) -> None:
 )
 def test_what_cannot_be_read_says_why(told: bytes, said: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
-        read_execution(told)
+        decode_execution(told)
     assert str(caught.value).startswith(said)
 
 
@@ -122,11 +122,11 @@ def test_a_body_has_a_most() -> None:
     most = body(files={"f": ""})
     padded = most[:-1] + b" " * (LARGEST_BODY - len(most)) + b"}"
     assert len(padded) == LARGEST_BODY
-    assert read_execution(padded).files == {"f": b""}
+    assert decode_execution(padded).files == {"f": b""}
     with pytest.raises(TooLarge, match=f"{LARGEST_BODY + 1} bytes; {LARGEST_BODY} are the most"):
-        read_execution(padded + b" ")
+        decode_execution(padded + b" ")
     with pytest.raises(TooLarge, match="code: "):
-        read_execution(body(code="#" * (8 * MIB + 1)))
+        decode_execution(body(code="#" * (8 * MIB + 1)))
 
 
 @given(st.binary(max_size=200) | st.recursive(st.none() | st.booleans() | st.integers() | st.text(), st.lists))
@@ -134,7 +134,7 @@ def test_whatever_comes_is_read_or_refused(told: object) -> None:
     everywhere = dict.fromkeys(("code", "timeout_seconds", "memory", "requirements", "files"), told)
     sent = told if isinstance(told, bytes) else body(**everywhere)
     try:
-        read = read_execution(sent)
+        read = decode_execution(sent)
     except InvalidRequest:
         return
     assert read.code
@@ -163,7 +163,7 @@ ERROR = Error("ValueError", "no", "Traceback (most recent call last):\nValueErro
 )
 def test_exit_codes(end: Exit, code: int) -> None:
     assert end.exit_code == code
-    told = tell_run(fold([end]), {}, [], timeout=1)
+    told = encode_run(fold([end]), {}, [], timeout=1)
     assert told["status"] == ("success" if code == 0 else "error")
 
 
@@ -182,13 +182,13 @@ def test_exit_codes(end: Exit, code: int) -> None:
     ],
 )
 def test_standard_error_ends_with_the_end(written: str, end: Exit, stderr: str) -> None:
-    assert tell_run(fold([Stderr(written), end]), {}, [], timeout=7)["stderr"] == stderr
+    assert encode_run(fold([Stderr(written), end]), {}, [], timeout=7)["stderr"] == stderr
 
 
 def test_an_answer_has_what_there_is_and_no_more() -> None:
-    plain = tell_run(fold([Stdout("a"), Stdout("b"), Exit("ok", seconds=1.2346)]), {}, [], timeout=1)
+    plain = encode_run(fold([Stdout("a"), Stdout("b"), Exit("ok", seconds=1.2346)]), {}, [], timeout=1)
     assert plain == {"status": "success", "stdout": "ab", "stderr": "", "exit_code": 0, "execution_time_ms": 1235}
-    full = tell_run(fold([Result({"text/plain": "''"}), Exit("ok")]), {"a": b"1"}, ["b", "c"], timeout=1)
+    full = encode_run(fold([Result({"text/plain": "''"}), Exit("ok")]), {"a": b"1"}, ["b", "c"], timeout=1)
     assert full["result"] == "''"
     assert full["files_produced"] == {"a": b64(b"1")}
     assert full["stderr"] == "files that do not fit the answer's 32 MiB: 'b', 'c'\n"
@@ -202,12 +202,6 @@ def test_figures_take_names_that_are_free() -> None:
 
 
 # -- the real thing ----------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def runner() -> Iterator[asyncio.Runner]:
-    with asyncio.Runner() as made:
-        yield made
 
 
 @pytest.fixture(scope="module")
@@ -361,8 +355,13 @@ class Asked(Exception):
 class Asking:
     """A source that tells what it is asked for."""
 
-    def acquire(self, spec: Spec) -> AbstractAsyncContextManager[Sandbox]:
+    def acquire(
+        self, spec: Spec, *, epoch: int | None = None, wait: float = 0.0, container: str | None = None
+    ) -> AbstractAsyncContextManager[Sandbox]:
         raise Asked(spec)
+
+    def attach(self, handle: SandboxHandle, epoch: int) -> AbstractAsyncContextManager[Attached]:
+        raise AssertionError("nobody asks for it")
 
     async def close(self) -> None:
         pass
@@ -438,7 +437,12 @@ class Failing:
     def __init__(self, error: Exception) -> None:
         self._error = error
 
-    def acquire(self, spec: Spec) -> AbstractAsyncContextManager[Sandbox]:
+    def acquire(
+        self, spec: Spec, *, epoch: int | None = None, wait: float = 0.0, container: str | None = None
+    ) -> AbstractAsyncContextManager[Sandbox]:
+        raise self._error
+
+    def attach(self, handle: SandboxHandle, epoch: int) -> AbstractAsyncContextManager[Attached]:
         raise self._error
 
     async def close(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import os
 import tarfile
@@ -105,6 +106,17 @@ async def test_a_file_larger_than_what_is_held(box: Box) -> None:
         assert seen == count * MIB
 
 
+async def test_a_large_file_whose_length_is_told(box: Box) -> None:
+    """It is read past the event loop; the connection is not used again, and the client told so."""
+    part = os.urandom(MIB)
+    headers = {"Content-Length": str(16 * MIB)}
+    async with box.client.open("PUT", box.file("big"), data=chunks(16, part), headers=headers) as answer:
+        assert (answer.status, answer.headers["Connection"]) == (200, "close")
+        assert (await answer.json())["size"] == 16 * MIB
+    seen = await box.run("import hashlib; hashlib.sha256(open('big', 'rb').read()).hexdigest()")
+    assert seen[0]["data"]["text/plain"] == repr(hashlib.sha256(part * 16).hexdigest())
+
+
 @pytest.mark.parametrize("wait", [True, False])
 async def test_a_client_that_waits_to_be_told_to_send(box: Box, wait: bool) -> None:
     assert (await box.client.ask("PUT", box.file("a"), data=BYTES, expect100=wait))[0] == 200
@@ -178,7 +190,7 @@ async def test_a_file_that_the_code_makes_shorter_meanwhile(box: Box) -> None:
     request = f"GET {box.file('a')} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
     async with box.client.raw(request) as (reader, _):
         head = await reader.readuntil(b"\r\n\r\n")
-        assert f"Content-Length: {64 << 20}".encode() in head
+        assert f"content-length: {64 << 20}".encode() in head.lower()
         await box.run("f.truncate(0)")
         seen = 0
         while data := await reader.read(1 << 20):
@@ -220,6 +232,24 @@ async def test_an_archive_larger_than_what_is_held(box: Box) -> None:
         status, answer = await put_tar(box, archive())
     assert status == 200
     assert [one["size"] for one in answer["files"]] == [size] * count
+
+
+@pytest.mark.parametrize("told", [True, False], ids=["length", "chunks"])
+async def test_what_follows_the_end_of_an_archive_is_left_unread(box: Box, told: bool) -> None:
+    """As writers pad them; and the answer arrives all the same."""
+    whole = tar(("x", bytes(5 * MIB)))
+
+    async def archive() -> AsyncIterator[bytes]:
+        yield whole
+        async for chunk in chunks(8):
+            yield chunk
+
+    headers = {"Content-Type": "application/x-tar"}
+    if told:
+        headers["Content-Length"] = str(len(whole) + 8 * MIB)
+    for _ in range(3):
+        status, answer = await box.ask("PUT", "/files", data=archive(), headers=headers)
+        assert (status, [one["size"] for one in answer["files"]]) == (200, [5 * MIB])
 
 
 def odd(kind: bytes, size: int = 0, content: bytes = b"") -> bytes:

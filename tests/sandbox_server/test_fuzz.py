@@ -17,9 +17,7 @@ from schemathesis.specs.openapi.checks import (
     unsupported_method,
 )
 
-from belljar.sandbox.server.description import describe
-
-from .live import live
+from .live import described, live
 
 CHECKS = [not_a_server_error, content_type_conformance, response_schema_conformance, unsupported_method]
 STREAMED = ("/v1/sandboxes", "/v1/sandboxes/{id}/cells")
@@ -32,12 +30,12 @@ def some_bytes(context: Any, value: Any) -> bytes:
     return value if isinstance(value, bytes) else str(value).encode("utf-8", "surrogatepass")
 
 
-def described() -> dict[str, Any]:
-    whole: dict[str, Any] = describe()
+def asked() -> dict[str, Any]:
+    whole = described()
     return {**whole, "paths": {path: item for path, item in whole["paths"].items() if path not in STREAMED}}
 
 
-schema = schemathesis.openapi.from_dict(described())
+schema = schemathesis.openapi.from_dict(asked())
 
 
 @pytest.fixture(scope="module")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
+import socket
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -15,6 +16,7 @@ from tests.sandbox_server.conftest import Box, Client, lines, serving, settled, 
 
 from belljar.sandbox.base import Spec
 from belljar.sandbox.local.source import JailOptions, LocalSource
+from belljar.sandbox.server.run import set_up_connections
 
 HOLD = b"POST /v1/sandboxes HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{}"
 
@@ -70,6 +72,23 @@ async def test_a_client_that_is_killed_lets_it_go(source: LocalSource, client: C
     await process.communicate()
     await until(lambda: source.in_use == before, "the sandbox ended")
     assert (await client.ask("GET", f"/v1/sandboxes/{id}"))[0] == 404
+
+
+async def test_a_client_that_asks_for_more_behind_it_and_leaves(source: LocalSource, client: Client) -> None:
+    """The connection is the lease, whatever else was sent on it and waits for the end of this answer."""
+    before = await settled(source)
+    async with client.raw(HOLD + HOLD + b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n") as (reader, _):
+        await reader.readuntil(b'{"id":')
+        assert source.in_use == before + 1
+    await until(lambda: source.in_use == before, "the sandbox ended")
+
+
+def test_the_kernel_gives_up_on_a_client_that_has_vanished() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        set_up_connections(door)
+        with socket.create_connection(door.getsockname()), door.accept()[0] as accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 120_000
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 async def test_a_client_that_leaves_while_it_is_made(source: LocalSource, client: Client) -> None:

@@ -76,7 +76,7 @@ async def test_paths_that_are_not_there(client: Client, path: str) -> None:
         ("/health", "GET"),
         ("/execute", "POST"),
         ("/v1/packages", "GET"),
-        ("/v1/sandboxes", "POST"),
+        ("/v1/sandboxes", "GET, POST"),
         ("/v1/sandboxes/x", "GET, DELETE"),
         ("/v1/sandboxes/x/cells", "POST"),
         ("/v1/sandboxes/x/files", "GET, PUT"),
@@ -90,22 +90,22 @@ async def test_methods_that_are_not_there(client: Client, path: str, allowed: st
 
 
 @pytest.mark.parametrize(
-    "request_",
+    ("request_", "status"),
     [
-        b"nonsense\r\n\r\n",
-        b"GET /health HTTP/9.9\r\n\r\n",
-        b"GET /health HTTP/1.1\r\nbroken header\r\n\r\n",
-        b"GET /health HTTP/1.1\r\nContent-Length: x\r\n\r\n",
-        b"POST /execute HTTP/1.1\r\nHost: localhost\r\nExpect: wonders\r\nContent-Length: 0\r\n\r\n",
-        b"GET /" + b"x" * (64 << 10) + b" HTTP/1.1\r\n\r\n",
+        (b"nonsense\r\n\r\n", 400),
+        (b"GET /health HTTP/9.9\r\n\r\n", 400),
+        (b"GET /health HTTP/1.1\r\nbroken header\r\n\r\n", 400),
+        (b"GET /health HTTP/1.1\r\nContent-Length: x\r\n\r\n", 400),
+        (b"POST /execute HTTP/1.1\r\nHost: localhost\r\nExpect: wonders\r\nContent-Length: 0\r\n\r\n", 400),
+        (b"GET /" + b"x" * (64 << 10) + b" HTTP/1.1\r\n\r\n", 431),
     ],
     ids=range(6),
 )
-async def test_what_is_not_http(client: Client, request_: bytes) -> None:
+async def test_what_is_not_http(client: Client, request_: bytes, status: int) -> None:
     async with client.raw(request_ + b"GET /health HTTP/1.1\r\nConnection: close\r\n\r\n") as (reader, _):
         head, _, body = (await reader.read()).partition(b"\r\n\r\n")
-    assert head.split()[1] == b"400"
-    assert b"Content-Type: application/json" in head
+    assert int(head.split()[1]) == status
+    assert b"content-type: application/json" in head.lower()
     assert json.JSONDecoder().raw_decode(body.decode())[0]["error"]["code"] == "invalid_request"
 
 
@@ -176,7 +176,8 @@ async def test_healthy(source: LocalSource, client: Client, monkeypatch: pytest.
     assert answer.pop("uptime_seconds") >= 0
     expected = {
         "status": "healthy", "mode": "python", "runtime_version": platform.python_version(), "capacity": 8,
-        "current_load": 1, "belljar": __version__, "api": 1, "isolation": None, "spare": 0,
+        "current_load": 1, "belljar": __version__, "api": 2, "api_oldest": 1, "isolation": None,
+        "spare": 0,
     }  # fmt: skip
     assert answer == expected
     monkeypatch.setenv("POD_NAME", "sandbox-0")

@@ -8,6 +8,7 @@ from contextlib import suppress
 
 LARGE = 4 << 20
 """Bytes for which it is worth to give up a connection: the next request needs another."""
+_SKIPPED = 1 << 16
 CONNECTION = "belljar.connection"
 """The extension of ASGI's scope by which a server gives a request's connection away: `take()`."""
 
@@ -49,6 +50,12 @@ class Rest:
                 raise CutOff
         self._left -= count
         return count
+
+    def skip(self) -> None:
+        """Read the rest of it without looking: a client that still sends reads no answer."""
+        buffer = memoryview(bytearray(_SKIPPED))
+        while self.read(buffer):
+            pass
 
     def stop(self) -> None:
         """No more is read: whoever waits for bytes hears that there are none."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
 from typing import cast
 
@@ -12,7 +12,7 @@ from msgspec import Struct
 from belljar.http_server import filenames
 from belljar.http_server.asgi import Headers
 from belljar.http_server.reply import NOSNIFF, Answer, Reply, Stream
-from belljar.http_server.request import Refusal, Request
+from belljar.http_server.request import ProtocolRefusal, Request
 from belljar.wire.faults import Fault
 
 _RANGE = re.compile(rb"bytes=(?:(\d{1,18})-(\d{0,18})|-(\d{1,18}))")
@@ -26,7 +26,8 @@ class Download(Struct, frozen=True, kw_only=True):
     size: int
     blob: str
     """Its digest: the same as long as the content is."""
-    chunks: AsyncIterator[bytes]
+    read: Callable[[int, int], AsyncIterator[bytes]]
+    """Its bytes from the first number up to the second."""
 
 
 def deliver(request: Request, download: Download) -> Answer:
@@ -66,20 +67,12 @@ def _range(request: Request, size: int, tag: bytes) -> tuple[int, int]:
     if start >= stop:
         message = f"The range {asked[0].decode()} is not within the file's {size} bytes."
         fault = Fault(status=416, type="invalid_request_error", code="range_not_satisfiable", message=message)
-        raise Refusal(fault, ((b"content-range", b"bytes */%d" % size),))
+        raise ProtocolRefusal(fault, ((b"content-range", b"bytes */%d" % size),))
     return start, stop
 
 
 async def _part(download: Download, start: int, stop: int) -> AsyncGenerator[bytes, None]:
     # Every implementation is an asynchronous generator, and must be closed when the client stops reading.
-    chunks = cast(AsyncGenerator[bytes, None], download.chunks)
-    at = 0
-    async with aclosing(chunks):
-        if start == stop:
-            return
+    async with aclosing(cast(AsyncGenerator[bytes, None], download.read(start, stop))) as chunks:
         async for chunk in chunks:
-            if wanted := chunk[max(0, start - at) : max(0, stop - at)]:
-                yield wanted
-            at += len(chunk)
-            if at >= stop:
-                break
+            yield chunk

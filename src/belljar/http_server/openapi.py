@@ -29,7 +29,7 @@ class About(Struct, frozen=True, kw_only=True):
 def describe(about: About, routes: Iterable[Route]) -> dict[str, Any]:
     """The whole description."""
     schemas = Schemas()
-    failure = _response("Why it was not", (Content(about.error),), schemas)
+    failure = _failure(about.error, schemas)
     paths: dict[str, Schema] = {}
     for route in routes:
         path = _SEGMENT.sub(r"{\1}", route.template)
@@ -51,20 +51,26 @@ def _operation(route: Route, schemas: Schemas, failure: Schema) -> Schema:
     described: Schema = {"summary": told.summary, "operationId": _id(route), "tags": [_tag(route.template)]}
     if route.open:
         described["security"] = [{}]
-    parameters = [_in_path(name, bool(rest)) for name, rest in _SEGMENT.findall(route.template)]
-    parameters += [_in_query(one, schemas) for one in told.query]
+    parameters = [_in_path(name, bool(rest), told, schemas) for name, rest in _SEGMENT.findall(route.template)]
+    parameters += [_parameter(one, "query", schemas) for one in told.query]
+    parameters += [_parameter(one, "header", schemas) for one in told.headers]
     if parameters:
         described["parameters"] = parameters
     if told.takes:
         described["requestBody"] = {"required": True, "content": _contents(told.takes, schemas)}
-    described["responses"] = {**_responses(told, schemas), "default": failure}
+    if told.error is not None:
+        failure = _failure(told.error, schemas)
+    refusals = {str(status): {**failure, "description": why} for status, why in told.refuses}
+    described["responses"] = {**_responses(told, schemas), **refusals, "default": failure}
     return described
 
 
 def _responses(told: Operation, schemas: Schemas) -> Schema:
-    found = {"200": _response("Done", told.gives, schemas)}
+    status, meaning = told.done
+    found = {str(status): _response(meaning, told.gives, schemas)}
+    alike = [Content(one.type, one.media) for one in told.gives]  # of other circumstances than the examples
     for status, why in told.also:
-        found[str(status)] = _response(why, told.gives if status != 304 else (), schemas)
+        found[str(status)] = _response(why, alike if status != 304 else (), schemas)
     return found
 
 
@@ -73,17 +79,31 @@ def _response(description: str, contents: Sequence[Content], schemas: Schemas) -
     return {**found, "content": _contents(contents, schemas)} if contents else found
 
 
+def _failure(error: Any, schemas: Schemas) -> Schema:
+    return _response("Why it was not", (Content(error),), schemas)
+
+
 def _contents(contents: Sequence[Content], schemas: Schemas) -> Schema:
-    return {one.media: {} if one.type is None else {"schema": schemas.of(one.type)} for one in contents}
+    return {one.media: _content(one, schemas) for one in contents}
 
 
-def _in_path(name: str, rest: bool) -> Schema:
+def _content(content: Content, schemas: Schemas) -> Schema:
+    found: Schema = {} if content.type is None else {"schema": schemas.of(content.type)}
+    if content.examples:
+        found["examples"] = {str(number): {"value": one} for number, one in enumerate(content.examples, 1)}
+    return found
+
+
+def _in_path(name: str, rest: bool, told: Operation, schemas: Schemas) -> Schema:
+    for parameter in told.path:
+        if parameter.name == name:
+            return {**_parameter(parameter, "path", schemas), "required": True}
     found: Schema = {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
     return {**found, "description": "It may hold slashes."} if rest else found
 
 
-def _in_query(parameter: Parameter, schemas: Schemas) -> Schema:
-    found: Schema = {"name": parameter.name, "in": "query", "schema": schemas.of(parameter.type)}
+def _parameter(parameter: Parameter, place: str, schemas: Schemas) -> Schema:
+    found: Schema = {"name": parameter.name, "in": place, "schema": schemas.of(parameter.type)}
     return {**found, "description": parameter.description} if parameter.description else found
 
 

@@ -24,9 +24,7 @@ class Query:
             raise InvalidRequest("The query string is not percent-encoded UTF-8 of at most 100 parameters.") from None
         for name, value in self._pairs:
             if "\0" in value:
-                raise InvalidRequest(
-                    f"Invalid '{name}': a NUL character is not text.", param=name, fault="invalid_value"
-                )
+                raise error_messages.has_nul(name)
         self._last = dict(self._pairs)
 
     def get(self, name: str) -> str | None:

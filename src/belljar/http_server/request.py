@@ -20,7 +20,7 @@ class Gone(Exception):
     """The client went away: nobody reads an answer any more."""
 
 
-class Refusal(Exception):
+class ProtocolRefusal(Exception):
     """An error of the protocol itself, with its answer: nothing in our tree of errors stands for it."""
 
     def __init__(self, fault: Fault, headers: Headers = ()) -> None:
@@ -48,6 +48,7 @@ class Request:
         "params",
         "path",
         "scope",
+        "verbatim",
     )
 
     def __init__(self, scope: Scope, receive: Receive, *, patience: float) -> None:
@@ -69,6 +70,8 @@ class Request:
         """The whole body was read."""
         self.last = False
         """The connection ends with the answer."""
+        self.verbatim = False
+        """The body is wanted as it comes, packed or not."""
 
     @property
     def seconds(self) -> float:
@@ -88,7 +91,9 @@ class Request:
 
     @property
     def encoding(self) -> str:
-        """How the body is packed."""
+        """How the body is packed, for whoever reads it."""
+        if self.verbatim:
+            return _PLAIN
         return self.headers.get(b"content-encoding", b"").decode("latin-1").strip().lower() or _PLAIN
 
     @property
@@ -104,7 +109,7 @@ class Request:
         if self._unpacker is None:
             self._unpacker = content_encoding.unpacker(self.encoding)
             if self._unpacker is None:
-                raise Refusal(content_encoding.unknown(self.encoding), (content_encoding.ACCEPTED,))
+                raise ProtocolRefusal(content_encoding.unknown(self.encoding), (content_encoding.ACCEPTED,))
         while True:
             data = b"" if self._unpacker.waiting else await self._bytes()
             if not data and not self._unpacker.waiting:
@@ -166,7 +171,7 @@ class Request:
             async with asyncio.timeout(seconds):
                 while await self._bytes():
                     pass
-        except (TimeoutError, Gone, Refusal):
+        except (TimeoutError, Gone, ProtocolRefusal):
             pass
 
     async def _receive_in_time(self) -> Message:
@@ -189,11 +194,11 @@ class Request:
         finally:
             timer.cancel()
 
-    def stalled(self) -> Refusal:
+    def stalled(self) -> ProtocolRefusal:
         message = f"The request's body stalled: nothing came for {self._patience:g} seconds. Send it again."
         fault = Fault(status=408, type="invalid_request_error", code="request_timeout", message=message)
         self.last = True
-        return Refusal(fault)
+        return ProtocolRefusal(fault)
 
 
 def _too_large(limit: int) -> TooLarge:

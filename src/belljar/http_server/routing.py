@@ -20,10 +20,12 @@ class Content(Struct, frozen=True):
 
     type: Any
     media: str = "application/json"
+    """Of lines of JSON, such as application/x-ndjson, the type is that of each."""
+    examples: tuple[Any, ...] = ()
 
 
 class Parameter(Struct, frozen=True):
-    """Something that the query of an address may say."""
+    """Something that a request may say: in its path, its query, or a header."""
 
     name: str
     type: Any
@@ -39,6 +41,16 @@ class Operation(Struct, frozen=True):
     query: tuple[Parameter, ...] = ()
     also: tuple[tuple[int, str], ...] = ()
     """Further statuses that say the same in other circumstances, and which these are."""
+    done: tuple[int, str] = (200, "Done")
+    """The status of what it gives, and what that means."""
+    path: tuple[Parameter, ...] = ()
+    """What there is to say of the names in its path."""
+    headers: tuple[Parameter, ...] = ()
+    """What a request may say beside what all may."""
+    refuses: tuple[tuple[int, str], ...] = ()
+    """Refusals that are worth naming, with their circumstances."""
+    error: Any = None
+    """The type of the body of its errors, where that is not everybody's."""
 
 
 def json_of(type: Any) -> tuple[Content, ...]:
@@ -78,10 +90,15 @@ class _Node:
 
 
 class Router:
-    """Paths are split before they are percent-decoded: an escaped slash is part of an id."""
+    """Paths are split before they are percent-decoded: an escaped slash is part of an id.
 
-    def __init__(self, routes: Iterable[Route]) -> None:
+    GET routes answer HEAD too, and one trailing slash means nothing. Not so where it is `exact`: every slash and method
+    counts, a segment may be empty, and those that are taken stay as they came, to be decoded by whoever knows how.
+    """
+
+    def __init__(self, routes: Iterable[Route], *, exact: bool = False) -> None:
         self._root = _Node()
+        self._exact = exact
         for route in routes:
             node, names = self._root, []
             for segment in route.template.strip("/").split("/"):
@@ -95,16 +112,18 @@ class Router:
             node.routes[route.method] = (route, tuple(names))
 
     def find(self, method: str, path: str) -> Found | Missed:
-        """The route of a raw path. GET routes answer HEAD too; one trailing slash means nothing."""
-        node, taken = self._root, []
-        segments = path.removeprefix("/").removesuffix("/").split("/")
+        """The route of a raw path."""
+        node, taken, exact = self._root, [], self._exact
+        path = path.removeprefix("/")
+        segments = (path if exact else path.removesuffix("/")).split("/")
         for at, segment in enumerate(segments):
             known = node.below.get(segment)
             if known is not None:
                 node = known
-            elif node.any is not None and segment:
+            elif node.any is not None and (segment or exact):
                 node = node.any
-                value = _decode("/".join(segments[at:]) if node.rest else segment)
+                raw = "/".join(segments[at:]) if node.rest else segment
+                value = raw if exact else _decode(raw)
                 if value is None:
                     return Missed()
                 taken.append(value)
@@ -112,12 +131,16 @@ class Router:
                     break
             else:
                 return Missed()
-        match = node.routes.get("GET" if method == "HEAD" else method)
+        match = node.routes.get("GET" if method == "HEAD" and not exact else method)
         if match is None:
-            allowed = {*node.routes, "OPTIONS"} | ({"HEAD"} if "GET" in node.routes else set())
-            return Missed(tuple(sorted(allowed)) if node.routes else ())
+            return Missed(self._allowed(node))
         route, names = match
         return Found(route, dict(zip(names, taken, strict=True)))
+
+    def _allowed(self, node: _Node) -> tuple[str, ...]:
+        if self._exact or not node.routes:
+            return tuple(node.routes)
+        return tuple(sorted({*node.routes, "OPTIONS"} | ({"HEAD"} if "GET" in node.routes else set())))
 
 
 def _decode(segment: str) -> str | None:

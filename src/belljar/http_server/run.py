@@ -27,9 +27,14 @@ def config(
     *,
     largest_body: int = 32 << 20,
     drain: float = 10.0,
+    websockets: bool = True,
+    lifespan: bool = True,
     **further: Any,
 ) -> uvicorn.Config:
-    """A server of one process. `drain` is how many seconds running requests have when it is told to stop."""
+    """A server of one process. `drain` is how many seconds running requests have when it is told to stop.
+
+    `lifespan` is for an application that wants to be told when the server starts and ends.
+    """
     check_hooks((uvicorn_protocol.Protocol, uvicorn_protocol.SocketProtocol, Server))
 
     class Protocol(uvicorn_protocol.Protocol):
@@ -42,10 +47,10 @@ def config(
         port=port,
         http=Protocol,
         loop="uvloop",
-        ws=uvicorn_protocol.SocketProtocol,
+        ws=uvicorn_protocol.SocketProtocol if websockets else "none",
         ws_max_size=largest_body,
         ws_per_message_deflate=False,
-        lifespan="on",
+        lifespan="on" if lifespan else "off",
         log_config=None,
         access_log=False,
         server_header=False,
@@ -74,11 +79,25 @@ class Server(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         yield
 
+    def stop_listening(self) -> None:
+        """Take no more connections; those that are there go on as ever."""
+        for server in self.servers:
+            server.close()
+
     def stop(self) -> None:
         """Take no more connections, let what runs finish as long as it may."""
         if self._stop_by is None:
             self._stop_by = time.monotonic() + (self.config.timeout_graceful_shutdown or 0)
         self.should_exit = True
+
+    async def cut_off(self, seconds: float) -> None:
+        """After its end: those who have not read their answers by then are not waited for."""
+        if tasks := self.server_state.tasks:
+            await asyncio.wait(tasks, timeout=seconds)
+        for connection in list(self.server_state.connections):
+            connection.transport.abort()
+        if tasks := self.server_state.tasks:
+            await asyncio.wait(tasks)
 
     @property
     def time_left(self) -> float:

@@ -76,6 +76,8 @@ class Schemas:
                 schema[f"max{counted}"] = note.max_length
             if note.pattern is not None:
                 schema["pattern"] = note.pattern.replace(r"\Z", "$")  # whose regular expressions are JavaScript's
+            if note.examples is not None:
+                schema["examples"] = note.examples
             if note.description is not None:
                 schema["description"] = note.description
         return schema

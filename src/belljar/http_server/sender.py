@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from typing import Protocol
 
@@ -12,7 +12,7 @@ from belljar.errors import BelljarError
 from belljar.http_server.asgi import Headers, Send
 from belljar.http_server.cancel_on_disconnect import CancelOnDisconnect
 from belljar.http_server.reply import Answer, Ping, Reply, Stream
-from belljar.http_server.request import Gone, Refusal, Request
+from belljar.http_server.request import Gone, ProtocolRefusal, Request
 from belljar.wire.faults import Fault
 
 _SKIPPED = 1 << 16
@@ -30,7 +30,7 @@ class Wording(Protocol):
         """Headers of every answer."""
         ...
 
-    def refusal(self, error: BelljarError) -> Refusal:
+    def refusal(self, error: BelljarError) -> ProtocolRefusal:
         """The answer to an error of ours."""
         ...
 
@@ -58,14 +58,22 @@ class Sender:
         self.status = 0
         """What was answered; 0 before."""
 
-    async def answer(self, answering: Awaitable[Answer]) -> None:
-        """Send what a handler returns, or why it does not. `Gone` where nobody waits for it any more."""
+    async def answer(
+        self, answering: Awaitable[Answer], instead: Callable[[BelljarError], Awaitable[Answer]] | None = None
+    ) -> None:
+        """Send what a handler returns, or why it does not. `Gone` where nobody waits for it any more.
+
+        `instead` may have another answer to an error of ours, as long as nothing was sent; else it raises one.
+        """
         try:
             await self.send(await answering)
         except BelljarError as error:
-            refusal = self._wording.refusal(error)
-            await self._refuse(refusal.fault, refusal.headers)
-        except Refusal as refusal:
+            if instead is not None and not self.status:
+                await self.answer(instead(error))
+            else:
+                refusal = self._wording.refusal(error)
+                await self._refuse(refusal.fault, refusal.headers)
+        except ProtocolRefusal as refusal:
             await self._refuse(refusal.fault, refusal.headers)
         except asyncio.CancelledError:
             # Only the server's own end cancels a request; the task ends here either way.
@@ -146,7 +154,10 @@ class Sender:
         except Exception as error:
             if not self.status or stream.trouble is None:
                 raise
-            _log.exception("stream of request %s broke", request.id)
+            if isinstance(error, BelljarError):
+                _log.warning("stream of request %s broke off: %s: %s", request.id, type(error).__name__, error)
+            else:
+                _log.exception("stream of request %s broke", request.id)
             await self._write(stream.trouble(self._fault(error)))
         await self._close()
 
@@ -167,7 +178,7 @@ class Sender:
     def _fault(self, error: Exception) -> Fault:
         if isinstance(error, BelljarError):
             return self._wording.refusal(error).fault
-        return error.fault if isinstance(error, Refusal) else self._wording.unexpected(self._request)
+        return error.fault if isinstance(error, ProtocolRefusal) else self._wording.unexpected(self._request)
 
     # -- ASGI ---------------------------------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ import asyncio
 import os
 import socket
 import sys
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import httptools
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
@@ -20,11 +20,54 @@ from belljar.http_server.uvicorn_hooks import hook
 from belljar.wire import ids
 from belljar.wire.faults import Fault
 
+if TYPE_CHECKING:
+    from uvicorn._types import ASGI3Application
+
 _LARGEST_HEAD = 64 << 10
 """Bytes of an address and its headers together."""
 _LARGE_DIGITS = len(str(LARGE))
 _HEAD_PATIENCE = 30.0
 """Seconds that a client may take to send them."""
+_TOGETHER = 1 << 16
+"""Bytes that are worth a write of their own, and not worth copying."""
+_AHEAD = 16
+"""Requests that may wait behind one which is being answered, before their connection is read no further."""
+
+
+class WriteBuffer:
+    """A transport that writes at once what comes at once: each write is a system call, and wakes the client."""
+
+    __slots__ = ("_held", "_loop", "_size", "abort", "get_extra_info", "is_closing", "transport")
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self.transport = transport
+        self.abort = transport.abort
+        self.get_extra_info = transport.get_extra_info
+        self.is_closing = transport.is_closing
+        self._loop = loop
+        self._held: list[bytes] = []
+        self._size = 0
+
+    def write(self, data: bytes) -> None:
+        if not self._held:
+            self._loop.call_soon(self.flush)
+        self._held.append(data)
+        self._size += len(data)
+        if self._size >= _TOGETHER:
+            self.flush()
+
+    def close(self) -> None:
+        self.flush()
+        self.transport.close()
+
+    def flush(self) -> None:
+        held, size, self._held, self._size = self._held, self._size, [], 0
+        if not held or self.is_closing():
+            return
+        if size < _TOGETHER:
+            self.transport.write(b"".join(held))
+        else:
+            self.transport.writelines(held)
 
 
 class Protocol(HttpToolsProtocol):
@@ -38,16 +81,28 @@ class Protocol(HttpToolsProtocol):
     """What is being read."""
     _unwanted = False
     """The request offers to go on in a protocol that we do not speak."""
+    _answering: RequestResponseCycle | None = None
+    """The one whose turn it is; `cycle` is the one that came last."""
 
     @hook
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self._output = WriteBuffer(transport, self.loop)
+        self.transport = self._output  # type: ignore[assignment]
         self._expect()
+
+    @hook
+    def eof_received(self) -> None:
+        self._output.flush()  # the loop closes the connection next
 
     @hook
     def connection_lost(self, exc: Exception | None) -> None:
         self._expect_no_more()
         super().connection_lost(exc)
+        answering = self._answering
+        if answering is not None and not answering.response_complete:
+            answering.disconnected = True
+            answering.message_event.set()
 
     @hook
     def on_message_begin(self) -> None:
@@ -74,6 +129,13 @@ class Protocol(HttpToolsProtocol):
         self._unwanted = self.parser.should_upgrade() and not self._should_upgrade()
         if not self._unwanted:
             super().on_headers_complete()
+            if self.pipeline and len(self.pipeline) < _AHEAD:
+                self.flow.resume_reading()  # or the end of the connection would be read only after the answer's
+
+    @hook
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        self._answering = cycle
+        super()._start_asgi_task(cycle, app)
 
     @hook
     def on_message_complete(self) -> None:
@@ -85,6 +147,8 @@ class Protocol(HttpToolsProtocol):
         headers = b"".join(b"%b: %b\r\n" % header for header in self.scope["headers"])
         fault = handshake.fault(b"GET %b HTTP/1.1\r\n%b\r\n" % (self.url, headers))
         if fault is None:
+            self._output.flush()
+            self.transport = self._output.transport
             super().handle_websocket_upgrade()
         else:
             self._refuse(fault, handshake.VERSION)
@@ -116,7 +180,7 @@ class Protocol(HttpToolsProtocol):
         stopped = sys.exception()
         assert isinstance(stopped, httptools.HttpParserUpgrade)
         if self.parser.get_method() == b"CONNECT":
-            self._refuse(_bad(405, "Not allowed to CONNECT. This is no proxy: ask for a path, such as /v1/models."))
+            self._refuse(_bad(405, "Not allowed to CONNECT. This is no proxy: ask for a path of its own."))
             return
         line = b"%b %b HTTP/%b\r\n" % (self.parser.get_method(), self.url, self.parser.get_http_version().encode())
         headers = b"".join(b"%b: %b\r\n" % header for header in self.headers if header[0] != b"upgrade")
@@ -151,10 +215,9 @@ class Protocol(HttpToolsProtocol):
         self._refuse(_bad(408, f"The request's headers did not come within {_HEAD_PATIENCE:g} seconds."))
 
     def _refuse(self, fault: Fault, headers: Headers = ()) -> None:
-        cycle: RequestResponseCycle | None = self.cycle
-        if cycle is not None and not cycle.response_complete and not cycle.more_body:
-            cycle.keep_alive = False  # What came before this is still being answered.
+        if self._ends_later():
             return
+        cycle: RequestResponseCycle | None = self.cycle
         if cycle is None or cycle.response_complete or not cycle.response_started:
             data = self.wording.body(fault)
             told = [
@@ -168,6 +231,20 @@ class Protocol(HttpToolsProtocol):
             head = b"".join(b"%b: %b\r\n" % header for header in told)
             self.transport.write(b"%b%b\r\n%b" % (STATUS_LINE[fault.status], head, data))
         self.transport.close()
+
+    def _ends_later(self) -> bool:
+        """Whether requests that came whole before this are still to be answered: then the last ends the connection."""
+        cycle: RequestResponseCycle | None = self.cycle
+        if cycle is None or cycle.response_complete:
+            return False
+        if cycle.more_body:
+            if not self.pipeline:
+                return False
+            self.pipeline.popleft()  # it is the newest, and never to be whole
+            assert self._answering is not None
+            cycle = self.cycle = self.pipeline[0][0] if self.pipeline else self._answering
+        cycle.keep_alive = False
+        return True
 
 
 class SocketProtocol(WebSocketsSansIOProtocol):

@@ -92,3 +92,50 @@ def test_other_methods_are_named(method: str, path: str, allowed: tuple[str, ...
 @given(st.text(st.characters(min_codepoint=33, max_codepoint=126), max_size=60))
 def test_no_path_breaks_the_router(path: str) -> None:
     assert isinstance(ROUTER.find("GET", f"/{path}"), Found | Missed)
+
+
+# -- exact ------------------------------------------------------------------------------------------------------------
+
+EXACT = Router(
+    [
+        Route("GET", "/v1/boxes/{id}", nothing, NOTHING),
+        Route("DELETE", "/v1/boxes/{id}", nothing, NOTHING),
+        Route("GET", "/v1/boxes/{id}/files", nothing, NOTHING),
+        Route("PUT", "/v1/boxes/{id}/files/{name+}", nothing, NOTHING),
+    ],
+    exact=True,
+)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "params"),
+    [
+        ("GET", "/v1/boxes/a", {"id": "a"}),
+        ("GET", "/v1/boxes/", {"id": ""}),
+        ("GET", "/v1/boxes/%61%ff", {"id": "%61%ff"}),
+        ("GET", "/v1/boxes/a/files", {"id": "a"}),
+        ("PUT", "/v1/boxes/a/files/", {"id": "a", "name": ""}),
+        ("PUT", "/v1/boxes/a/files/b/", {"id": "a", "name": "b/"}),
+        ("PUT", "/v1/boxes/a/files//b//c", {"id": "a", "name": "/b//c"}),
+        ("PUT", "/v1/boxes/a/files/%FF%0A%2F", {"id": "a", "name": "%FF%0A%2F"}),
+    ],
+)
+def test_exact_paths_are_taken_as_they_come(method: str, path: str, params: dict[str, str]) -> None:
+    found = EXACT.find(method, path)
+    assert isinstance(found, Found)
+    assert found.params == params
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "allowed"),
+    [
+        ("GET", "/v1/boxes/a/", ()),
+        ("GET", "//v1/boxes/a", ()),
+        ("GET", "/v1/boxes", ()),
+        ("GET", "/", ()),
+        ("HEAD", "/v1/boxes/a", ("GET", "DELETE")),
+        ("OPTIONS", "/v1/boxes/a/files", ("GET",)),
+    ],
+)
+def test_exact_paths_have_their_own_methods_alone(method: str, path: str, allowed: tuple[str, ...]) -> None:
+    assert EXACT.find(method, path) == Missed(allowed)

@@ -11,7 +11,7 @@ from belljar.errors import NotFound
 from belljar.gateway.server.wording import Wording
 from belljar.http_server.asgi import Message
 from belljar.http_server.reply import Answer, Ping, Reply, Stream
-from belljar.http_server.request import Gone, Refusal, Request
+from belljar.http_server.request import Gone, ProtocolRefusal, Request
 from belljar.http_server.sender import Sender
 from belljar.wire.faults import Fault
 
@@ -99,7 +99,7 @@ def test_a_stream_without_pieces_is_an_empty_answer() -> None:
     ("error", "status"),
     [
         (NotFound("not here"), 404),
-        (Refusal(Fault(status=415, type="invalid_request_error", message="no")), 415),
+        (ProtocolRefusal(Fault(status=415, type="invalid_request_error", message="no")), 415),
         (ValueError("inside"), 500),
     ],
 )

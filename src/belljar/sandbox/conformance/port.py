@@ -7,144 +7,26 @@ has come.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import hashlib
 import io
 import tarfile
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from numbers import Real
-from typing import Any
 
 import aiohttp
 
-from belljar.sandbox.conformance.wire import (
-    MIB,
-    Came,
-    CheckedServer,
-    CheckFailed,
-    check,
-    expect,
-    in_path,
-    lines,
-    member,
+from belljar.sandbox.conformance import checked_lease
+from belljar.sandbox.conformance.checked_lease import (
+    fail_if_late,
+    lease_sandbox,
+    open_lease,
+    read_next,
+    release_lease,
+    wait_until_gone,
 )
+from belljar.sandbox.conformance.wire import MIB, CheckedServer, check, expect, in_path, member
 
-SOON = 10.0
-"""Seconds for what must happen at once, on a host that may be busy."""
 _WAIT = "import os, time\nwhile not os.path.exists({name!r}): time.sleep(0.01)\n"
-_KINDS = ("stdout", "stderr", "display", "result", "file_changed", "exit")
-
-
-class CheckedLease:
-    """A sandbox for as long as its connection is open."""
-
-    def __init__(self, server: CheckedServer, id: str, rest: AsyncIterator[dict[str, Any]]) -> None:
-        self._server, self.id, self.rest = server, id, rest
-
-    async def ask(self, method: str, path: str = "", body: object = None, **more: Any) -> Came:
-        return await self._server.ask(method, f"/v1/sandboxes/{self.id}{path}", body, **more)
-
-    async def put(self, name: str, data: bytes = b"") -> Came:
-        return (await self.ask("PUT", f"/files/{in_path(name)}", data=data)).has(200)
-
-    async def get(self, name: str) -> bytes:
-        return (await self.ask("GET", f"/files/{in_path(name)}")).has(200).body
-
-    async def names(self) -> list[str]:
-        listed = member((await self.ask("GET", "/files")).has(200).json(), "files", list, "the list of files")
-        for one in listed:
-            member(one, "size", int, "a file")
-            member(one, "modified", Real, "a file")
-            member(one, "type", str, "a file")
-        return sorted(member(one, "name", str, "a file") for one in listed)
-
-    @asynccontextmanager
-    async def cell(self, code: str, **more: object) -> AsyncIterator[AsyncIterator[dict[str, Any]]]:
-        """A cell's lines as they come."""
-        path = f"/v1/sandboxes/{self.id}/cells"
-        async with self._server.open("POST", path, {"code": code, **more}) as response:
-            await _check_streaming(response, "a cell")
-            yield lines(response)
-
-    async def run(self, code: str, **more: object) -> list[dict[str, Any]]:
-        """All lines of a cell; the last, and only the last, is its exit."""
-        async with self.cell(code, **more) as outputs:
-            came = [output async for output in outputs]
-        kinds = [output.get("type") for output in came]
-        check(set(kinds) <= set(_KINDS), f"lines of types {', '.join(_KINDS)}", kinds)
-        check(kinds.index("exit") == len(kinds) - 1 if "exit" in kinds else False, "one exit, as the last line", kinds)
-        return came
-
-    async def text(self, code: str) -> str:
-        """What a cell writes to standard output."""
-        came = await self.run(code)
-        expect(f"the status of {code[:60]!r}", came[-1].get("status"), "ok")
-        return "".join(one["text"] for one in came if one["type"] == "stdout")
-
-
-@asynccontextmanager
-async def _lease_sandbox(server: CheckedServer, **asked: object) -> AsyncIterator[CheckedLease]:
-    """A sandbox of which nothing is left afterwards: whoever has little room has room for the next check."""
-    async with _open_lease(server, **asked) as held:
-        try:
-            yield held
-        finally:
-            await _release_lease(held)
-
-
-@asynccontextmanager
-async def _open_lease(server: CheckedServer, **asked: object) -> AsyncIterator[CheckedLease]:
-    """A sandbox that only the end of its connection ends."""
-    async with server.open("POST", "/v1/sandboxes", asked) as response:
-        await _check_streaming(response, "POST /v1/sandboxes")
-        rest = lines(response)
-        first = await _read_next(rest)
-        yield CheckedLease(server, member(first, "id", str, "the first line of a lease"), rest)
-
-
-async def _release_lease(held: CheckedLease) -> None:
-    """Whether DELETE does what it should is for its own check."""
-    with contextlib.suppress(TimeoutError, aiohttp.ClientError, OSError):
-        async with asyncio.timeout(SOON):
-            await held.ask("DELETE")
-
-
-async def _check_streaming(response: aiohttp.ClientResponse, what: str) -> None:
-    if response.status != 200:
-        raise CheckFailed(f"{what}: expected 200, came {response.status} {await response.read()!r}")
-    expect(f"{what}: the type", response.content_type, "application/x-ndjson")
-
-
-@asynccontextmanager
-async def _fail_if_late(expected: str) -> AsyncIterator[None]:
-    try:
-        async with asyncio.timeout(SOON):
-            yield
-    except TimeoutError:
-        raise CheckFailed(f"expected {expected}, came nothing within {SOON:g} s") from None
-
-
-async def _read_next(outputs: AsyncIterator[dict[str, Any]]) -> dict[str, Any]:
-    """The next line; an answer that ends or stays silent is at fault."""
-    try:
-        async with _fail_if_late("another line"):
-            return await anext(outputs)
-    except StopAsyncIteration:
-        raise CheckFailed("expected another line, came the end of the answer") from None
-
-
-async def _wait_until_gone(held: CheckedLease) -> None:
-    """A sandbox whose connection is closed goes by itself; when this is over, nothing is left of it."""
-    try:
-        deadline = time.monotonic() + SOON
-        while (came := await held.ask("GET")).status == 200:
-            check(time.monotonic() < deadline, f"a sandbox without its lease to be gone within {SOON:g} s", "one alive")
-            await asyncio.sleep(0.02)
-        came.refused(404, code="sandbox_lost")
-    finally:
-        await _release_lease(held)
 
 
 # -- leases ------------------------------------------------------------------------------------------------------------
@@ -152,21 +34,21 @@ async def _wait_until_gone(held: CheckedLease) -> None:
 
 async def lease(server: CheckedServer) -> None:
     """a sandbox lives as long as the connection that asked for it, and no longer"""
-    async with _open_lease(server) as held:
+    async with open_lease(server) as held:
         told = (await held.ask("GET")).has(200).json()
         expect("the sandbox", (told.get("id"), told.get("alive")), (held.id, True))
-    await _wait_until_gone(held)
+    await wait_until_gone(held)
 
 
 async def lease_in_a_cell(server: CheckedServer) -> None:
     """a sandbox whose lease is closed in the middle of a cell is gone too, and the cell's answer ends"""
-    async with _open_lease(server) as held:
+    async with open_lease(server) as held:
         running = held.cell("print('begun', flush=True)\nwhile True: pass")
         outputs = await running.__aenter__()
-        expect("the first line", await _read_next(outputs), {"type": "stdout", "text": "begun\n"})
+        expect("the first line", await read_next(outputs), {"type": "stdout", "text": "begun\n"})
     try:
-        await _wait_until_gone(held)
-        async with _fail_if_late("the cell's answer to end with its sandbox"):
+        await wait_until_gone(held)
+        async with fail_if_late("the cell's answer to end with its sandbox"):
             async for _ in outputs:
                 pass
     except aiohttp.ClientError:
@@ -177,9 +59,9 @@ async def lease_in_a_cell(server: CheckedServer) -> None:
 
 async def release(server: CheckedServer) -> None:
     """DELETE ends a sandbox and its lease's answer, and may be asked again"""
-    async with _lease_sandbox(server) as held:
+    async with lease_sandbox(server) as held:
         (await held.ask("DELETE")).has(204)
-        async with _fail_if_late("the lease's answer to end"):
+        async with fail_if_late("the lease's answer to end"):
             rest = [line async for line in held.rest]
         check(all(set(line) == {"ended"} for line in rest), "the lease to end", rest)
         (await held.ask("DELETE")).has(204)
@@ -193,23 +75,21 @@ async def load(server: CheckedServer) -> None:
         came = await server.ask("GET", "/health")
         return int(member(came.has(200).json(), "current_load", int, "/health"))
 
-    async with _open_lease(server) as one:
+    async with open_lease(server) as one:
         held = await now()
         check(held >= 1, "a load of 1 or more", held)
     try:
-        deadline = time.monotonic() + SOON
+        deadline = time.monotonic() + checked_lease.SOON
         while (left := await now()) >= held:
             check(time.monotonic() < deadline, f"a load below {held} when the lease is over", left)
             await asyncio.sleep(0.02)
     finally:
-        await _release_lease(one)
+        await release_lease(one)
 
 
 async def limits(server: CheckedServer) -> None:
     """a sandbox has the limits that were asked for; wrong ones are refused with their name"""
-    async with _lease_sandbox(
-        server, limits={"timeout": None, "disk": 32 * MIB, "cpus": None}, packages="none"
-    ) as held:
+    async with lease_sandbox(server, limits={"timeout": None, "disk": 32 * MIB, "cpus": None}, packages="none") as held:
         code = "import os; s = os.statvfs('.'); print(s.f_blocks * s.f_frsize)"
         expect("the size of the workspace", await held.text(code), f"{32 * MIB}\n")
     wrong: tuple[dict[str, object], ...] = (
@@ -232,13 +112,13 @@ async def installed(server: CheckedServer) -> None:
 
 async def streaming(server: CheckedServer) -> None:
     """a cell's outputs come while it runs"""
-    async with _lease_sandbox(server) as held:
+    async with lease_sandbox(server) as held:
         code = f"print('one', flush=True)\n{_WAIT.format(name='go')}print('two')"
         async with held.cell(code) as outputs:
-            expect("the first line", await _read_next(outputs), {"type": "stdout", "text": "one\n"})
+            expect("the first line", await read_next(outputs), {"type": "stdout", "text": "one\n"})
             await held.put("go")
-            expect("the second line", await _read_next(outputs), {"type": "stdout", "text": "two\n"})
-            expect("the last line", (await _read_next(outputs)).get("type"), "exit")
+            expect("the second line", await read_next(outputs), {"type": "stdout", "text": "two\n"})
+            expect("the last line", (await read_next(outputs)).get("type"), "exit")
 
 
 async def outputs(server: CheckedServer) -> None:
@@ -247,7 +127,7 @@ async def outputs(server: CheckedServer) -> None:
         "import sys\nprint('a')\ndisplay('shown')\nprint('b', file=sys.stderr)\n"
         "open('made \\u00e9.txt', 'w').write('x')\n'value'"
     )
-    async with _lease_sandbox(server) as held:
+    async with lease_sandbox(server) as held:
         came = await held.run(code)
         expect(
             "the types in order",
@@ -269,7 +149,7 @@ async def outputs(server: CheckedServer) -> None:
 
 async def state(server: CheckedServer) -> None:
     """variables live on from cell to cell, also after an exception, which the exit tells"""
-    async with _lease_sandbox(server) as held:
+    async with lease_sandbox(server) as held:
         await held.run("x = 41")
         end = (await held.run("x += 1\nraise ValueError('no')"))[-1]
         expect("status", end["status"], "raised")
@@ -283,9 +163,9 @@ async def state(server: CheckedServer) -> None:
 
 async def turns(server: CheckedServer) -> None:
     """cells of one sandbox run one at a time, in the order in which they came"""
-    async with _lease_sandbox(server) as held:
+    async with lease_sandbox(server) as held:
         async with held.cell(f"print('one', flush=True)\n{_WAIT.format(name='go')}x = 1") as first:
-            expect("the first line", await _read_next(first), {"type": "stdout", "text": "one\n"})
+            expect("the first line", await read_next(first), {"type": "stdout", "text": "one\n"})
             second = asyncio.create_task(held.run("print('x' in globals())"))
             await held.names()  # the second has been sent by now, and must still wait
             await held.put("go")
@@ -297,7 +177,7 @@ async def turns(server: CheckedServer) -> None:
 
 async def timeouts(server: CheckedServer) -> None:
     """a cell that takes longer than its timeout is stopped"""
-    async with _lease_sandbox(server) as held:
+    async with lease_sandbox(server) as held:
         end = (await held.run("import time; time.sleep(60)", timeout=0.5))[-1]
         expect("status", end["status"], "timed_out")
         check(bool(end["text"]), "a text that says so", end)
@@ -305,27 +185,27 @@ async def timeouts(server: CheckedServer) -> None:
 
 async def interrupt(server: CheckedServer) -> None:
     """interrupt stops the running cell and keeps the variables"""
-    async with _lease_sandbox(server) as held:
+    async with lease_sandbox(server) as held:
         async with held.cell("x = 1\nprint('begun', flush=True)\nimport time; time.sleep(60)") as outputs:
-            await _read_next(outputs)
+            await read_next(outputs)
             (await held.ask("POST", "/interrupt")).has(204)
-            end = await _read_next(outputs)
+            end = await read_next(outputs)
         expect("status and reason", (end.get("status"), end.get("reason")), ("killed", "interrupted"))
         expect("x", await held.text("print(x)"), "1\n")
 
 
 async def leaving(server: CheckedServer) -> None:
     """a cell whose caller closes the connection is stopped, and the next one runs"""
-    async with _lease_sandbox(server) as held:
+    async with lease_sandbox(server) as held:
         async with held.cell("x = 1\nprint('begun', flush=True)\nimport time; time.sleep(60)") as outputs:
-            await _read_next(outputs)
-        async with _fail_if_late("the next cell to run"):
+            await read_next(outputs)
+        async with fail_if_late("the next cell to run"):
             expect("x", await held.text("print(x)"), "1\n")
 
 
 async def restart(server: CheckedServer) -> None:
     """restart forgets the variables and keeps the files"""
-    async with _lease_sandbox(server) as held:
+    async with lease_sandbox(server) as held:
         await held.run("x = 1; open('kept.txt', 'w').write('x')")
         (await held.ask("POST", "/restart")).has(204)
         expect("x, and the file", await held.text("print('x' in globals(), open('kept.txt').read())"), "False x\n")
@@ -333,7 +213,7 @@ async def restart(server: CheckedServer) -> None:
 
 async def install(server: CheckedServer) -> None:
     """packages that cannot be had are refused, and nothing changes"""
-    async with _lease_sandbox(server) as held:
+    async with lease_sandbox(server) as held:
         await held.run("x = 1")
         (await held.ask("POST", "/packages", {"requirements": ["../evil"]})).refused(400, code="invalid_request")
         expect("x", await held.text("print(x)"), "1\n")
@@ -347,7 +227,7 @@ NAMES = ("plain.txt", "données \U0001f600.csv", "with space, 100%?#&+.txt", "ca
 
 async def names(server: CheckedServer) -> None:
     """files keep their names in every byte, in and out, also where they are not UTF-8"""
-    async with _lease_sandbox(server) as held:
+    async with lease_sandbox(server) as held:
         for name in NAMES:
             data = name.encode("utf-8", "surrogateescape")
             told = (await held.put(name, data)).json()
@@ -373,7 +253,7 @@ async def large_files(server: CheckedServer) -> None:
         for _ in range(32):
             yield piece
 
-    async with _lease_sandbox(server) as held:
+    async with lease_sandbox(server) as held:
         (await held.ask("PUT", "/files/big.bin", data=pieces())).has(200)
         came = (await held.ask("GET", "/files/big.bin")).has(200)
         expect("the length told", came.headers.get("Content-Length"), str(32 * len(piece)))
@@ -391,7 +271,7 @@ async def archives(server: CheckedServer) -> None:
             info = tarfile.TarInfo(name)
             info.size = len(name)
             archive.addfile(info, io.BytesIO(b"x" * len(name)))
-    async with _lease_sandbox(server) as held:
+    async with lease_sandbox(server) as held:
         headers = {"Content-Type": "application/x-tar"}
         came = await held.ask("PUT", "/files", data=packed.getvalue(), headers=headers)
         told = member(came.has(200).json(), "files", list, "the answer")
@@ -404,7 +284,7 @@ async def archives(server: CheckedServer) -> None:
 
 async def missing_files(server: CheckedServer) -> None:
     """files are deleted; those that are not there, and names that lead out, are refused"""
-    async with _lease_sandbox(server) as held:
+    async with lease_sandbox(server) as held:
         await held.put("here.txt", b"x")
         (await held.ask("DELETE", "/files/here.txt")).has(204)
         (await held.ask("DELETE", "/files/here.txt")).refused(404, code="not_found")
@@ -424,7 +304,7 @@ async def bad_requests(server: CheckedServer) -> None:
     json_type = {"Content-Type": "application/json"}
     for data in (b"{", b"[]", b"\xff"):
         (await server.ask("POST", "/v1/sandboxes", data=data, headers=json_type)).refused(400, code="invalid_request")
-    async with _lease_sandbox(server) as held:
+    async with lease_sandbox(server) as held:
         for body in ({}, {"code": 1}, {"code": "1", "timeout": -1}, {"code": "1", "timeout": "long"}):
             (await held.ask("POST", "/cells", body)).refused(400, code="invalid_request")
 
@@ -444,7 +324,7 @@ async def paths(server: CheckedServer) -> None:
     """unknown paths are 404 and other methods 405 with Allow, in the same shape"""
     for path in ("/v1", "/v1/nothing", "/v1/sandboxes/x/nothing"):
         (await server.ask("GET", path)).refused(404)
-    for method, path, allowed in (("GET", "/v1/sandboxes", "POST"), ("PATCH", "/v1/packages", "GET")):
+    for method, path, allowed in (("PUT", "/v1/sandboxes", "POST"), ("PATCH", "/v1/packages", "GET")):
         came = await server.ask(method, path)
         came.refused(405)
         check(allowed in came.headers.get("Allow", ""), f"Allow to name {allowed}", dict(came.headers))

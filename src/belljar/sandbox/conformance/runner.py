@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 import aiohttp
 
-from belljar.sandbox.conformance import execution, port
+from belljar.sandbox.conformance import execution, holding, port
 from belljar.sandbox.conformance.wire import CheckedServer, CheckFailed, connect
 
 Check: TypeAlias = Callable[[CheckedServer], Awaitable[None]]
@@ -36,7 +36,7 @@ class CheckOutcome:
 
 
 def choose_checks(*, execute_only: bool) -> Sequence[Check]:
-    return execution.CHECKS if execute_only else (*execution.CHECKS, *port.CHECKS)
+    return execution.CHECKS if execute_only else (*execution.CHECKS, *port.CHECKS, *holding.CHECKS)
 
 
 async def conform(url: str, checks: Sequence[Check], token: str | None = None) -> AsyncIterator[CheckOutcome]:

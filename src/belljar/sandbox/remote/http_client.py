@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import io
-import socket
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import NoReturn
@@ -15,6 +14,7 @@ import aiohttp
 from yarl import URL
 
 from belljar.errors import BadSettings, BelljarError, InvalidRequest, Lost, Refused, WorkspaceSecurityError
+from belljar.net import watched_socket
 from belljar.sandbox import codec
 from belljar.sandbox.codec import Told
 
@@ -25,7 +25,8 @@ _SILENCE = 60.0
 _IDLE = 15.0
 """Seconds that a connection is kept for the next request: less than any server keeps it, or a request might meet its
 end, and nobody could tell whether it had been heard."""
-_START = "start it with `belljar sandbox`, or change sandbox_url"
+START = "start it with `belljar sandbox`, or change sandbox_url"
+"""What to do about a server that does not answer."""
 _BUFFER = 1 << 18
 
 
@@ -40,12 +41,15 @@ class ServerConnectionFailed(Exception):
 class SandboxServerClient:
     """Asks one server; belongs to the event loop that first does."""
 
-    def __init__(self, url: str, token: str | None) -> None:
+    def __init__(self, url: str, token: str | None, remedy: str = START) -> None:
         self.url = url.rstrip("/")
         self._token = token
+        self._remedy = remedy
         self._session: aiohttp.ClientSession | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._closed = False
+        self.api: int | None = None
+        """The version of what we say to each other, once the server has been looked at."""
 
     @asynccontextmanager
     async def ask(
@@ -64,39 +68,50 @@ class SandboxServerClient:
         connection. Raises `NotReached` and `ConnectionFailed` too.
         """
         # In pieces: plain bytes would hold up the loop.
-        body = io.BytesIO(codec.dump_json(told)) if told is not None else data
+        body = io.BytesIO(codec.encode_json(told)) if told is not None else data
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT, sock_read=_SILENCE if prompt else None)
         async with self._request(method, path, body, dict(headers or {}), timeout) as answer:
             if answer.status >= 400:
                 await self._complain(answer)
             yield answer
 
-    async def tell(self, method: str, path: str) -> Told:
+    async def tell(self, method: str, path: str, *, headers: Mapping[str, str] | None = None) -> Told:
         """The same, for an answer that is one object, or none."""
-        async with self.ask(method, path) as answer:
+        async with self.ask(method, path, headers=headers) as answer:
             return await read(answer)
 
     async def look(self) -> Told:
         """What the server says of itself, well or not; `Refused` while it cannot be had, `BadSettings` for good."""
-        timeout = aiohttp.ClientTimeout(total=_CONNECT)
         try:
-            async with self._request("GET", "/health", None, {}, timeout) as answer:
-                body = await _head(answer)
+            return await self.look_once()
         except (NotReached, ServerConnectionFailed) as error:
             raise self.refusal(error) from None
+
+    async def look_once(self) -> Told:
+        """The same, where a server that is not reached, or breaks off, is told as of any other request."""
+        timeout = aiohttp.ClientTimeout(total=_CONNECT)
+        async with self._request("GET", "/health", None, {}, timeout) as answer:
+            body = await _head(answer)
         told: Told = {}
         with contextlib.suppress(Lost):
-            told = codec.parse_line(body)
+            told = codec.decode_line(body)
         if "api" not in told:
             if answer.status >= 500:  # of something in between, which cannot reach it either
-                raise Refused(f"the sandbox server at {self.url} does not answer: {_status(answer)}; {_START}")
+                raise Refused(f"the sandbox server at {self.url} does not answer: {_status(answer)}; {self._remedy}")
             raise self._stranger(answer)
-        if told["api"] != codec.API:
-            raise BadSettings(
-                f"sandbox_url: the sandbox server at {self.url} speaks version {told['api']!r} of the API, "
-                f"and this is version {codec.API}; run the same version of belljar on both sides"
-            )
+        self.api = self._common_version(told["api"], told.get("api_oldest", told["api"]))
         return told
+
+    def _common_version(self, newest: object, oldest: object) -> int:
+        """The newest that both sides speak; `BadSettings` where there is none."""
+        if isinstance(newest, int) and isinstance(oldest, int):
+            common = min(newest, codec.API)
+            if common >= max(oldest, codec.OLDEST_API):
+                return common
+        raise BadSettings(
+            f"sandbox_url: the sandbox server at {self.url} speaks versions {oldest!r} to {newest!r} of the API, "
+            f"and this speaks {codec.OLDEST_API} to {codec.API}; bring the older side up to date"
+        )
 
     async def close(self) -> None:
         self._closed = True
@@ -105,7 +120,7 @@ class SandboxServerClient:
             await session.close()
 
     def refusal(self, error: NotReached | ServerConnectionFailed) -> Refused:
-        return Refused(f"the sandbox server at {self.url} does not answer: {error}; {_START}")
+        return Refused(f"the sandbox server at {self.url} does not answer: {error}; {self._remedy}")
 
     def loss(self, error: NotReached | ServerConnectionFailed) -> Lost:
         return Lost(f"the sandbox is gone: the sandbox server at {self.url} does not answer any more: {error}")
@@ -156,7 +171,7 @@ class SandboxServerClient:
                 connector = aiohttp.UnixConnector(self.url.removeprefix(_UNIX), limit=0, keepalive_timeout=_IDLE)
             else:
                 self._base = self.url
-                connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=_IDLE, socket_factory=_watched_socket)
+                connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=_IDLE, socket_factory=watched_socket)
             who = {"Authorization": f"Bearer {self._token}"} if self._token else {}
             self._session = aiohttp.ClientSession(
                 connector=connector,
@@ -168,8 +183,8 @@ class SandboxServerClient:
 
     async def _complain(self, answer: aiohttp.ClientResponse) -> NoReturn:
         try:
-            told = codec.parse_line(await _head(answer))["error"]
-            error = codec.read_error(told) if isinstance(told, dict) else None
+            told = codec.decode_line(await _head(answer))["error"]
+            error = codec.decode_error(told) if isinstance(told, dict) else None
         except (Lost, KeyError):
             error = None
         if answer.status == 401:
@@ -204,17 +219,6 @@ def _status(answer: aiohttp.ClientResponse) -> str:
     return f"{answer.status} {answer.reason or ''}".strip()
 
 
-def _watched_socket(address: tuple[object, ...]) -> socket.socket:
-    """One that finds out by itself that the other machine is gone: some requests may wait for as long as they like."""
-    family, kind, protocol = address[:3]
-    made = socket.socket(family, kind, protocol)  # type: ignore[arg-type]
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT", 3)):
-        if hasattr(socket, name):  # not on every platform
-            made.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
-    return made
-
-
 # -- answers ----------------------------------------------------------------------------------------------------------
 
 
@@ -230,7 +234,7 @@ async def _head(answer: aiohttp.ClientResponse, limit: int = 1 << 16) -> bytes:
 async def read(answer: aiohttp.ClientResponse) -> Told:
     """An answer that is one object, or none."""
     body = await answer.read()
-    return codec.parse_line(body) if body else {}
+    return codec.decode_line(body) if body else {}
 
 
 async def lines(answer: aiohttp.ClientResponse) -> AsyncGenerator[Told, None]:
@@ -251,7 +255,7 @@ async def lines(answer: aiohttp.ClientResponse) -> AsyncGenerator[Told, None]:
             if parts:
                 line = b"".join((*parts, line))
                 parts.clear()
-            if told := codec.parse_line(line):
+            if told := codec.decode_line(line):
                 yield told
         if rest:
             parts.append(rest)

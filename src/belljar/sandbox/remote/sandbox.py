@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 
-from belljar.errors import BelljarError
+from belljar.errors import BelljarError, Refused
 from belljar.sandbox import codec, explain
-from belljar.sandbox.base import Cell, Limits
+from belljar.sandbox.base import Cell, Limits, SandboxHandle
 from belljar.sandbox.outputs import Exit, Output
 from belljar.sandbox.remote.http_client import ServerConnectionFailed, lines
 from belljar.sandbox.remote.lease import Lease, settle
@@ -23,8 +23,10 @@ _PATIENCE = 10.0
 class RemoteSandbox:
     """Cells run one at a time, in the order they came."""
 
-    def __init__(self, lease: Lease, limits: Limits) -> None:
+    def __init__(self, lease: Lease, limits: Limits, place: str) -> None:
+        """`place` is by what its handle names the server."""
         self._lease = lease
+        self._place = place
         self._limits = limits
         self._loop = asyncio.get_running_loop()
         self._turn = asyncio.Lock()
@@ -41,19 +43,44 @@ class RemoteSandbox:
     def alive(self) -> bool:
         return self._lease.ended is None
 
+    @property
+    def handle(self) -> SandboxHandle | None:
+        return None if self._lease.epoch is None else SandboxHandle(self._place, self._lease.id)
+
+    @property
+    def passed_on(self) -> bool:
+        """It was detached, or another has taken it over."""
+        return self._lease.passed_on
+
+    async def detach(self) -> SandboxHandle:
+        handle = self.handle
+        if handle is None:
+            raise Refused("detach: the sandbox was made without an epoch, or by a server that keeps none; let it end")
+        async with self._turn:
+            self._lease.detach()
+        return handle
+
+    def watched(self, *, word: float) -> Callable[[str], None]:
+        """Somebody watches over the machine: what to call with the reason when the sandbox is gone.
+
+        Whatever runs or waits is ended then. A connection that breaks waits `word` seconds for that reason.
+        """
+        self._lease.word = word
+        return self._lease.lose
+
     async def run(self, cell: Cell) -> AsyncGenerator[Output, None]:
         async with self._turn:
             running = self._running = asyncio.Event()
             started, finished = time.monotonic(), False
             try:
-                async with self._lease.ask("POST", "/cells", codec.tell_cell(cell), prompt=False) as answer:
+                async with self._lease.ask("POST", "/cells", codec.encode_cell(cell), prompt=False) as answer:
                     running.set()
                     async with aclosing(lines(answer)) as told:
                         try:
                             async for one in told:
                                 if isinstance(fault := one.get("error"), dict) and one.get("type") == "error":
-                                    raise codec.read_error(fault)
-                                output = codec.read_output(one)
+                                    raise codec.decode_error(fault)
+                                output = codec.decode_output(one)
                                 finished = isinstance(output, Exit)
                                 yield output
                             why = "it ended in the middle of the cell"
@@ -61,7 +88,7 @@ class RemoteSandbox:
                             why = f"it does not answer any more: {error}"
                     if not finished:
                         finished = True
-                        why = f"the sandbox server at {self._lease.url}: {why}"
+                        why = await self._lease.explain(f"the sandbox server at {self._lease.url}: {why}")
                         yield explain.loss(why, seconds=time.monotonic() - started)
             except BelljarError:
                 finished = True

@@ -29,7 +29,7 @@ class RemoteWorkspace:
             data = content if len(content) <= SMALL else Pieces(chunks(content))
         else:
             data = Pieces(chunks(content))
-        return codec.read_file(await self._put(f"/files/{file_path(name)}", data, headers))
+        return codec.decode_file(await self._put(f"/files/{file_path(name)}", data, headers))
 
     async def write_many(self, files: Iterable[tuple[str, Content]]) -> builtins.list[FileInfo]:
         archive = TarBody(files)
@@ -57,7 +57,7 @@ class RemoteWorkspace:
     async def _put(self, path: str, data: bytes | Pieces, headers: Mapping[str, str]) -> Told:
         try:
             async with self._lease.ask("PUT", path, data=data, headers=headers) as answer:
-                return codec.parse_line(await answer.read())
+                return codec.decode_line(await answer.read())
         except Lost:
             if isinstance(data, Pieces) and data.failed is not None:  # the caller's own, and not the server's
                 raise data.failed from None
@@ -67,5 +67,5 @@ class RemoteWorkspace:
 def _read_files(told: Told) -> list[FileInfo]:
     match told:
         case {"files": list(files)}:
-            return [codec.read_file(one) for one in files]
+            return [codec.decode_file(one) for one in files]
     raise Lost("the sandbox server's answer has no list of files; is it a belljar sandbox of this version?")

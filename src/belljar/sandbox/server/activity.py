@@ -28,7 +28,7 @@ class Running:
     def __bool__(self) -> bool:
         return bool(self._count)
 
-    async def finish(self, seconds: float) -> bool:
+    async def finish(self, seconds: float | None) -> bool:
         """Wait until nothing is left to do, or for so long; whether nothing is."""
         try:
             async with asyncio.timeout(seconds):

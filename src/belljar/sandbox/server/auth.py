@@ -18,19 +18,21 @@ class Guard:
         self._token = None if token is None else token.encode()
         self._loopback = loopback
 
-    def check_browser(self, headers: Mapping[str, str]) -> None:
-        if "Origin" in headers:
+    def check_browser(self, headers: Mapping[bytes, bytes]) -> None:
+        if b"origin" in headers:
             raise Forbidden("Origin: a page in a browser may not ask here; leave the header out")
-        host = headers.get("Host", "")
-        if self._loopback and host and not is_loopback(_hostname(host)):
+        if not self._loopback:
+            return
+        host = headers.get(b"host", b"").decode("latin-1")
+        if host and not is_loopback(_hostname(host)):
             raise Forbidden(f"Host: {host[:80]!r} is not a name of this machine; use 127.0.0.1 or localhost")
 
-    def check_token(self, headers: Mapping[str, str]) -> None:
+    def check_token(self, headers: Mapping[bytes, bytes]) -> None:
         if self._token is None:
             return
-        scheme, _, given = headers.get("Authorization", "").partition(" ")
-        known = hmac.compare_digest(given.strip().encode("utf-8", "surrogateescape"), self._token)
-        if scheme.lower() != "bearer" or not known:
+        scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
+        known = hmac.compare_digest(given.strip(), self._token)
+        if scheme.lower() != b"bearer" or not known:
             raise Unauthenticated("Authorization: no token or a wrong one; send: Bearer TOKEN (setting sandbox_token)")
 
 

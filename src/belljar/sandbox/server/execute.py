@@ -13,7 +13,7 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from belljar.errors import BelljarError, InvalidRequest, Lost, NoneFree, NotFound, TooLarge, WorkspaceError
 from belljar.sandbox.base import MIB, TIERS, Cell, Sandbox, SandboxSource, Spec
@@ -28,7 +28,7 @@ LARGEST_OUTPUT = 10 * MIB
 LARGEST_PRODUCED = 32 * MIB
 """All files of one answer together, before base64."""
 USUAL_TIMEOUT, LONGEST_TIMEOUT = 30, 3600
-USUAL_MEMORY = "1g"
+USUAL_MEMORY: Final = "1g"
 GRACE = 0.5
 """Seconds from the interrupt to the kill: an execution has to end within a second of its deadline."""
 
@@ -49,7 +49,7 @@ class Execution:
 async def execute(source: SandboxSource, body: bytes) -> tuple[int, Answer]:
     """The status and the JSON for a request's body."""
     try:
-        asked = read_execution(body)
+        asked = decode_execution(body)
         # All but these three are as usual, so that a sandbox of that size which is kept ready will do.
         usual = make_spec(memory=asked.memory).limits
         limits = replace(usual, timeout=float(asked.timeout), output=LARGEST_OUTPUT, grace=GRACE)
@@ -75,7 +75,7 @@ async def _execute_in(sandbox: Sandbox, asked: Execution) -> Answer:
     async with aclosing(sandbox.run(Cell(asked.code))) as outputs:
         run = fold([_addressed(output) async for output in outputs])
     produced, left_out = await _produced(sandbox, run, given=asked.files)
-    return tell_run(run, produced, left_out, timeout=asked.timeout)
+    return encode_run(run, produced, left_out, timeout=asked.timeout)
 
 
 def _addressed(output: Output) -> Output:
@@ -112,7 +112,7 @@ async def _produced(
 # -- pure: reading -----------------------------------------------------------------------------------------------------
 
 
-def read_execution(body: bytes) -> Execution:
+def decode_execution(body: bytes) -> Execution:
     """What a body asks for; `InvalidRequest` and `TooLarge` carry the text of the answer."""
     if len(body) > LARGEST_BODY:
         raise TooLarge(f"invalid request: the body has {len(body)} bytes; {LARGEST_BODY} are the most")
@@ -190,7 +190,7 @@ def _invalid(problem: str) -> InvalidRequest:
 # -- pure: telling -----------------------------------------------------------------------------------------------------
 
 
-def tell_run(run: Run, produced: Mapping[str, bytes], left_out: Sequence[str], *, timeout: int) -> Answer:
+def encode_run(run: Run, produced: Mapping[str, bytes], left_out: Sequence[str], *, timeout: int) -> Answer:
     """The answer for a cell that has ended."""
     stderr = _joined(run.stderr, _last_words(run, timeout))
     if left_out:

@@ -5,17 +5,38 @@ from __future__ import annotations
 import asyncio
 import platform
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from aiohttp import web
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
 
 from belljar import __version__, config
 from belljar.errors import Refused
-from belljar.sandbox.codec import API, Told
-from belljar.sandbox.server.http import answer
+from belljar.http_server.reply import Answer, Reply
+from belljar.sandbox.codec import API, OLDEST_API, encode_json
+from belljar.sandbox.server.wording import AGAIN
 
 if TYPE_CHECKING:
     from belljar.sandbox.local.source import LocalSource
+
+
+class HealthReport(Struct, frozen=True, kw_only=True):
+    """How the server is, what it has, and how much of it is in use."""
+
+    status: Literal["healthy", "starting", "stopping", "failed"]
+    mode: str
+    runtime_version: str
+    capacity: int
+    current_load: int
+    uptime_seconds: int
+    belljar: str
+    api: int
+    api_oldest: int
+    isolation: str | None
+    spare: int
+    pod_name: str | UnsetType = UNSET
+    pod_uid: str | UnsetType = UNSET
+    error: str | UnsetType = UNSET
 
 
 class Health:
@@ -42,28 +63,36 @@ class Health:
         """Until the jail is there."""
         await asyncio.shield(self._prepared)
 
-    def answer(self) -> web.Response:
+    def answer(self) -> Answer:
+        report = self._report()
+        told = {name: value for name, value in msgspec.structs.asdict(report).items() if value is not UNSET}
+        data = encode_json(told)  # what the host told may not be Unicode
+        return Reply(200, data) if report.status == "healthy" else Reply(503, data, headers=AGAIN)
+
+    def _report(self) -> HealthReport:
         status, error = self._status()
         pod = config.variables("POD_NAME", "POD_UID")
-        told: Told = {
-            "status": status,
-            "mode": "python",
-            "runtime_version": platform.python_version(),
-            "capacity": self._capacity,
-            "current_load": self._source.in_use,
-            "uptime_seconds": int(time.monotonic() - self._since),
-            "belljar": __version__,
-            "api": API,
-            "isolation": self.isolation,
-            "spare": self._source.spare,
-            **{name.lower(): value for name, value in pod.items()},
-        }
-        return answer(200 if status == "healthy" else 503, told if error is None else {**told, "error": error})
+        return HealthReport(
+            status=status,
+            mode="python",
+            runtime_version=platform.python_version(),
+            capacity=self._capacity,
+            current_load=self._source.in_use,
+            uptime_seconds=int(time.monotonic() - self._since),
+            belljar=__version__,
+            api=API,
+            api_oldest=OLDEST_API,
+            isolation=self.isolation,
+            spare=self._source.spare,
+            pod_name=pod.get("POD_NAME", UNSET),
+            pod_uid=pod.get("POD_UID", UNSET),
+            error=error,
+        )
 
-    def _status(self) -> tuple[str, str | None]:
+    def _status(self) -> tuple[Literal["healthy", "starting", "stopping", "failed"], str | UnsetType]:
         if self.stopping:
-            return "stopping", None
+            return "stopping", UNSET
         if not self._prepared.done():
-            return "starting", None
+            return "starting", UNSET
         error = self._prepared.exception()
-        return ("healthy", None) if error is None else ("failed", str(error))
+        return ("healthy", UNSET) if error is None else ("failed", str(error))

@@ -11,10 +11,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from aiohttp import web
-
 from belljar.config import Settings
 from belljar.errors import CannotConfine, InvalidRequest
+from belljar.http_server import run
 from belljar.net import is_loopback, reachable, stopped_by_signals
 from belljar.sandbox.base import Spec
 from belljar.sandbox.default import options
@@ -23,7 +22,6 @@ from belljar.sandbox.local.probe import probe
 from belljar.sandbox.server.app import App
 from belljar.sandbox.server.auth import Guard
 from belljar.sandbox.server.health import Health
-from belljar.sandbox.server.http import Server
 from belljar.sandbox.validation import make_spec
 
 if TYPE_CHECKING:
@@ -37,6 +35,8 @@ _ENDING = 10.0
 """Seconds that the sandboxes have to end, one by one; the jail then ends them all."""
 _FAREWELL = 1.0
 """Seconds that answers have to leave when everything else has ended."""
+_UNREACHABLE = 120_000
+"""Milliseconds that what we send may stay unacknowledged before a client counts as gone: else a quarter of an hour."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,24 +98,33 @@ async def listening(
     source: LocalSource, door: socket.socket, guard: Guard, *, capacity: int, drain: float, ping: float = PING
 ) -> AsyncIterator[App]:
     """A server at this socket, whose jail is still to be prepared. It ends with all that it holds; the jail stays."""
-    loop = asyncio.get_running_loop()
     app = App(source, guard, Health(source, capacity=capacity), ping=ping)
-    runner = web.ServerRunner(server := Server(app.handle), shutdown_timeout=_FAREWELL)
-    await runner.setup()
-    create = loop.create_unix_server if door.family == socket.AF_UNIX else loop.create_server
-    listener = await create(server, sock=door)
+    if door.family != socket.AF_UNIX:
+        set_up_connections(door)
+    knobs = run.config(app, app.wording, "", 0, drain=_FAREWELL, websockets=False, lifespan=False)
+    server = run.Server(knobs)
+    serving = asyncio.create_task(server.serve(sockets=[door]))
+    await server.listening
     watching = asyncio.create_task(app.leases.watch())
     try:
         yield app
     finally:
-        listener.close()
+        server.stop_listening()
         app.health.stopping = True
         await app.running.finish(drain)
         with contextlib.suppress(TimeoutError):  # a client that does not read keeps its answer from ending
             async with asyncio.timeout(_ENDING):
                 await app.leases.drop_all("the sandbox server is stopping")
         watching.cancel()
-        await runner.cleanup()
+        server.stop()
+        await serving
+        await server.cut_off(_FAREWELL)
+
+
+def set_up_connections(door: socket.socket) -> None:
+    """What each of its connections begins with: lines leave at once, and the kernel gives up on hosts that vanished."""
+    door.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    door.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _UNREACHABLE)
 
 
 async def prepare(health: Health, source: LocalSource, tell: Callable[[str], None]) -> None:
