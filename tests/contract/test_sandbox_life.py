@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from tests import traces
 
-from belljar.errors import BelljarError, InvalidRequest, Lost, NoneFree
-from belljar.sandbox.base import Cell, Limits, Sandbox, SandboxSource, Spec
+from belljar.errors import BelljarError, InvalidRequest, Lost, NoneFree, Refused
+from belljar.sandbox.base import Cell, Limits, Sandbox, SandboxHandle, SandboxSource, Spec
 from belljar.sandbox.local import box as jailed
 from belljar.sandbox.local import cell_run
 from belljar.sandbox.local.source import JailOptions, LocalSource
@@ -217,6 +217,27 @@ async def test_a_source_leaves_nothing_behind(
     assert await settled() == before
 
 
+@pytest.mark.parametrize("first", range(194, 205))
+async def test_a_jail_starts_with_whichever_descriptors_are_free(home: Path, first: int) -> None:
+    filling = [os.open(os.devnull, os.O_RDONLY)]
+    try:
+        while filling[-1] < first - 1:
+            filling.append(os.dup(filling[0]))
+        for fd in filling[1:]:
+            if fd >= first:
+                filling.remove(fd)
+                os.close(fd)
+        source = LocalSource(JailOptions(cache=home / "cache", warm=0, preload=False))
+        try:
+            async with source.acquire(Spec(packages="none")) as sandbox:
+                assert isinstance([output async for output in sandbox.run(Cell("1"))][-1], Exit)
+        finally:
+            await source.close()
+    finally:
+        for fd in filling:
+            os.close(fd)
+
+
 async def test_a_jail_that_died_keeps_sandboxes_ready_again_once_their_kind_is_asked_for(home: Path) -> None:
     source = LocalSource(JailOptions(cache=home / "cache", warm=1, warm_spec=Spec(packages="data"), preload=False))
     try:
@@ -248,14 +269,21 @@ async def test_one_environment_has_one_name_whatever_it_was_asked_by(home: Path)
 
 
 def zygotes() -> set[int]:
-    """Those below this process."""
+    """Those below this process. What one has just forked bears its name too, until it gives itself another."""
 
-    def name(pid: int) -> str:
+    def read(pid: int) -> tuple[str, int]:
         with contextlib.suppress(OSError):
-            return Path(f"/proc/{pid}/comm").read_text().strip()
-        return ""
+            name, _, rest = Path(f"/proc/{pid}/stat").read_text().partition("(")[2].rpartition(")")
+            return name, int(rest.split()[1])
+        return "", 0
 
-    return {pid for pid in traces.descendants(os.getpid()) if name(pid) == "belljar-zygote"}
+    parents = {
+        pid: parent
+        for pid in traces.descendants(os.getpid())
+        for name, parent in [read(pid)]
+        if name == "belljar-zygote"
+    }
+    return {pid for pid, parent in parents.items() if parent not in parents}
 
 
 async def test_a_zygote_that_was_renewed_goes_when_its_last_sandbox_has(home: Path) -> None:
@@ -323,3 +351,17 @@ async def settled() -> traces.Traces:
     await asyncio.sleep(0.05)
     await until(same, "nothing changes any more")
     return seen[-1]
+
+
+async def test_one_without_a_handle_is_not_left_behind(box: Box) -> None:
+    """It was made without an epoch: it ends with its context, whoever wants otherwise is told."""
+    assert box.sandbox.handle is None
+    with pytest.raises(Refused):
+        await box.sandbox.detach()
+    assert (await box.run("1")).text == "1"
+
+
+async def test_one_that_is_gone_cannot_be_attached_to(source: SandboxSource) -> None:
+    with pytest.raises(Lost):
+        async with source.attach(SandboxHandle(getattr(source, "url", ""), "sbx_none"), 1):
+            raise AssertionError

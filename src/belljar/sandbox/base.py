@@ -137,12 +137,62 @@ class Sandbox(Protocol):
         """
         ...
 
+    @property
+    def handle(self) -> SandboxHandle | None:
+        """By what it can be attached to from elsewhere; None where it ends with its context in any case."""
+        ...
+
+    async def detach(self) -> SandboxHandle:
+        """Let go of it and leave it living: its context ends without it, and `attach` finds it for some time.
+
+        `Refused` where it has no handle; then nothing changes.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxHandle:
+    """Names a sandbox beyond the process that made it. A value: it can be written down."""
+
+    url: str
+    """Of its server, or by whatever else its source finds it."""
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Attached:
+    """A sandbox that was made by another, and how it was found."""
+
+    sandbox: Sandbox
+    cells: int
+    """That were begun in it."""
+    interpreter: int
+    """The number of the one that its next cell will find, from 1 on: a later one has no variables of those before."""
+    files: tuple[FileInfo, ...]
+
 
 class SandboxSource(Protocol):
     """Where sandboxes come from."""
 
-    def acquire(self, spec: Spec) -> AbstractAsyncContextManager[Sandbox]:
-        """A fresh sandbox, gone when the context ends. `NoneFree` at capacity, `Refused` with the reason."""
+    def acquire(
+        self, spec: Spec, *, epoch: int | None = None, wait: float = 0.0, container: str | None = None
+    ) -> AbstractAsyncContextManager[Sandbox]:
+        """A fresh sandbox, gone when the context ends. `NoneFree` at capacity, `Refused` with the reason.
+
+        `container` is the id of what it is for: some sources name what they make by that.
+
+        At capacity it is waited for up to `wait` seconds; whoever has waited longest is next.
+
+        With an epoch it has a handle, if the source knows such, and outlives a holder that is killed: whoever attaches
+        with a higher one has it from then on, and every call of the holder before raises `Fenced`.
+        """
+        ...
+
+    def attach(self, handle: SandboxHandle, epoch: int) -> AbstractAsyncContextManager[Attached]:
+        """The sandbox of a handle, gone when the context ends unless it is detached. A cell that runs is stopped first.
+
+        `Fenced` where it was attached to with this epoch or a higher one, `Lost` where it is gone.
+        """
         ...
 
     async def close(self) -> None:

@@ -1,7 +1,7 @@
 """Encode the sandbox's values as JSON and decode them: the wire between a sandbox server and its client. Pure.
 
-`tell_X` makes a dict of a value, `read_X` makes the value again. What a caller asks (a spec, a cell, requirements) is
-the caller's fault when it is wrong, `InvalidRequest`; what a server answers is the server's, `Lost`. Names of files
+`encode_X` makes a dict of a value, `decode_X` makes the value again. What a caller asks (a spec, a cell, requirements)
+is the caller's fault when it is wrong, `InvalidRequest`; what a server answers is the server's, `Lost`. Names of files
 may hold lone surrogates, which stand for bytes that are not UTF-8: everything is ASCII on the wire, so they survive.
 """
 
@@ -11,7 +11,7 @@ import base64
 import binascii
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import Any, TypeAlias, cast, get_args
 
 from belljar.errors import (
@@ -19,6 +19,7 @@ from belljar.errors import (
     BelljarError,
     CallerError,
     CannotConfine,
+    Fenced,
     Forbidden,
     InvalidRequest,
     Lost,
@@ -48,8 +49,16 @@ from belljar.sandbox.outputs import (
 from belljar.sandbox.packages import Installed
 from belljar.sandbox.validation import LEAST_MEMORY, make_cell, make_packages
 
-API = 1
-"""The version of what both sides say to each other; it counts up when an older one could not go on."""
+API, OLDEST_API = 2, 1
+"""The version of what both sides say to each other, and the oldest that we can still go on with.
+
+| 1 | a sandbox lives as long as the connection that made it |
+| 2 | with an epoch it can be kept, attached to and fenced; they are listed; callers may wait for one |
+"""
+EPOCH = "Belljar-Epoch"
+"""The header by which a request says under which epoch it holds the sandbox."""
+USUAL_KEEP = 60.0
+"""Seconds that a sandbox with an epoch is kept without a connection, unless its holder says otherwise."""
 Told: TypeAlias = dict[str, object]
 """A value as JSON has it."""
 
@@ -65,17 +74,17 @@ _ENCODER = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
 _DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
 
 
-def dump_json(told: Mapping[str, object]) -> bytes:
+def encode_json(told: Mapping[str, object]) -> bytes:
     """ASCII, on one line."""
     return _ENCODER.encode(told).encode("ascii")
 
 
-def dump_line(told: Mapping[str, object]) -> bytes:
+def encode_line(told: Mapping[str, object]) -> bytes:
     """A line of an answer that goes on."""
-    return dump_json(told) + b"\n"
+    return encode_json(told) + b"\n"
 
 
-def parse_line(line: bytes) -> Told:
+def decode_line(line: bytes) -> Told:
     """A line, or the whole body, of a server's answer."""
     try:
         parsed = _parse(line)
@@ -86,7 +95,7 @@ def parse_line(line: bytes) -> Told:
     return parsed
 
 
-def parse_request(body: bytes) -> Told:
+def decode_request(body: bytes) -> Told:
     """The body of a request; an empty one says nothing."""
     if not body.strip():
         return {}
@@ -109,16 +118,16 @@ def _parse(text: bytes) -> object:
 # -- outputs ----------------------------------------------------------------------------------------------------------
 
 
-def tell_output(output: Output) -> Told:
+def encode_output(output: Output) -> Told:
     match output:
         case Stdout(text):
             return {"type": "stdout", "text": text}
         case Stderr(text):
             return {"type": "stderr", "text": text}
         case Result(data):
-            return {"type": "result", "data": _tell_bundle(data)}
+            return {"type": "result", "data": _encode_bundle(data)}
         case Display(data):
-            return {"type": "display", "data": _tell_bundle(data)}
+            return {"type": "display", "data": _encode_bundle(data)}
         case FileChanged(name, size, modified, mime, change):
             told = {"name": name, "size": size, "modified": modified, "mime": mime, "change": change}
             return {"type": "file_changed", **told}
@@ -138,7 +147,7 @@ def tell_output(output: Output) -> Told:
             }
 
 
-def read_output(told: Mapping[str, object]) -> Output:
+def decode_output(told: Mapping[str, object]) -> Output:
     """What a server's line says came out of a cell; lines that say something else are the caller's to know."""
     match told.get("type"):
         case "stdout":
@@ -146,9 +155,9 @@ def read_output(told: Mapping[str, object]) -> Output:
         case "stderr":
             return Stderr(_text(told, "text"))
         case "result":
-            return Result(_read_bundle(told))
+            return Result(_decode_bundle(told))
         case "display":
-            return Display(_read_bundle(told))
+            return Display(_decode_bundle(told))
         case "file_changed":
             change = _one_of(told, "change", ("created", "modified"))
             return FileChanged(
@@ -160,7 +169,7 @@ def read_output(told: Mapping[str, object]) -> Output:
                 _text(told, "text"),
                 _text(told, "hint"),
                 None if told.get("reason") is None else _one_of(told, "reason", get_args(Reason)),
-                _read_traceback(told.get("error")),
+                _decode_traceback(told.get("error")),
                 None if told.get("code") is None else _whole(told, "code"),
                 _member(told, "kept", bool),
                 _number(told, "seconds"),
@@ -169,14 +178,14 @@ def read_output(told: Mapping[str, object]) -> Output:
     raise _garbled_error(f"an output of type {_format_value(told.get('type'))}")
 
 
-def _tell_bundle(data: Bundle) -> Told:
+def _encode_bundle(data: Bundle) -> Told:
     return {
         mime: value if isinstance(value, str) else {"base64": base64.b64encode(value).decode("ascii")}
         for mime, value in data.items()
     }
 
 
-def _read_bundle(told: Mapping[str, object]) -> Bundle:
+def _decode_bundle(told: Mapping[str, object]) -> Bundle:
     data: dict[str, str | bytes] = {}
     for mime, value in _member(told, "data", dict).items():
         match value:
@@ -192,7 +201,7 @@ def _read_bundle(told: Mapping[str, object]) -> Bundle:
     return data
 
 
-def _read_traceback(told: object) -> Error | None:
+def _decode_traceback(told: object) -> Error | None:
     if told is None:
         return None
     if not isinstance(told, dict):
@@ -200,22 +209,56 @@ def _read_traceback(told: object) -> Error | None:
     return Error(_text(told, "type"), _text(told, "message"), _text(told, "traceback"))
 
 
+# -- a sandbox that was found ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What a sandbox is like that somebody attaches to."""
+
+    id: str
+    cells: int
+    interpreter: int
+    limits: Limits
+    files: tuple[FileInfo, ...]
+
+
+def encode_state(state: State) -> Told:
+    return {
+        "id": state.id,
+        "cells": state.cells,
+        "interpreter": state.interpreter,
+        "limits": encode_limits(state.limits),
+        "files": [encode_file(one) for one in state.files],
+    }
+
+
+def decode_state(told: Mapping[str, object]) -> State:
+    known = {one.name for one in fields(Limits)}  # a newer server may have more
+    try:
+        limits = decode_limits({name: value for name, value in _member(told, "limits", dict).items() if name in known})
+    except InvalidRequest as error:
+        raise _garbled_error(str(error)) from None
+    files = tuple(decode_file(one) for one in _member(told, "files", list))
+    return State(_text(told, "id"), _whole(told, "cells"), _whole(told, "interpreter"), limits, files)
+
+
 # -- files and packages -----------------------------------------------------------------------------------------------
 
 
-def tell_file(info: FileInfo) -> Told:
+def encode_file(info: FileInfo) -> Told:
     return {"name": info.name, "size": info.size, "modified": info.modified, "type": info.type}
 
 
-def read_file(told: Mapping[str, object]) -> FileInfo:
+def decode_file(told: Mapping[str, object]) -> FileInfo:
     return FileInfo(_text(told, "name"), _whole(told, "size"), _number(told, "modified"), _text(told, "type"))
 
 
-def tell_package(package: Installed) -> Told:
+def encode_package(package: Installed) -> Told:
     return {"name": package.name, "version": package.version}
 
 
-def read_package(told: Mapping[str, object]) -> Installed:
+def decode_package(told: Mapping[str, object]) -> Installed:
     return Installed(_text(told, "name"), _text(told, "version"))
 
 
@@ -224,18 +267,18 @@ def read_package(told: Mapping[str, object]) -> Installed:
 _ERRORS: Mapping[str, type[BelljarError]] = {
     kind.code: kind
     for kind in (
-        BadSettings, BelljarError, CallerError, CannotConfine, Forbidden, InvalidRequest, Lost, NoneFree, NotFound,
-        Refused, SandboxError, TooLarge, Unauthenticated, WorkspaceError, WorkspaceSecurityError,
+        BadSettings, BelljarError, CallerError, CannotConfine, Fenced, Forbidden, InvalidRequest, Lost, NoneFree,
+        NotFound, Refused, SandboxError, TooLarge, Unauthenticated, WorkspaceError, WorkspaceSecurityError,
     )
 }  # fmt: skip
 """What a sandbox may raise, by code."""
 
 
-def tell_error(error: BelljarError) -> Told:
+def encode_error(error: BelljarError) -> Told:
     return {"code": error.code, "message": str(error), "param": getattr(error, "param", None)}
 
 
-def read_error(told: Mapping[str, object]) -> BelljarError:
+def decode_error(told: Mapping[str, object]) -> BelljarError:
     """The error to raise here; one that we do not know, as of a newer server, is a refusal."""
     code, message, param = told.get("code"), _text(told, "message"), told.get("param")
     kind = _ERRORS.get(code, Refused) if isinstance(code, str) else Refused
@@ -247,30 +290,81 @@ def read_error(told: Mapping[str, object]) -> BelljarError:
 # -- what is asked ----------------------------------------------------------------------------------------------------
 
 
-def tell_cell(cell: Cell) -> Told:
+def encode_cell(cell: Cell) -> Told:
     return {"code": cell.code, "timeout": cell.timeout}
 
 
-def read_cell(told: Mapping[str, object]) -> Cell:
+def decode_cell(told: Mapping[str, object]) -> Cell:
     refuse_unknown(told, ("code", "timeout"))
     if "code" not in told:
         raise InvalidRequest("code: it is missing; give Python source as text", param="code")
     return make_cell(cast(str, told["code"]), cast("float | None", told.get("timeout")))
 
 
-def tell_spec(spec: Spec) -> Told:
-    limits = {one.name: getattr(spec.limits, one.name) for one in fields(spec.limits)}
-    return {"limits": limits, "packages": spec.packages, "requirements": list(spec.requirements)}
+def encode_spec(spec: Spec) -> Told:
+    return {
+        "limits": encode_limits(spec.limits),
+        "packages": spec.packages,
+        "requirements": list(spec.requirements),
+    }
 
 
-def read_spec(told: Mapping[str, object]) -> Spec:
+def encode_limits(limits: Limits) -> Told:
+    return {one.name: getattr(limits, one.name) for one in fields(limits)}
+
+
+def decode_spec(told: Mapping[str, object]) -> Spec:
     """What is left out has its default."""
-    refuse_unknown(told, ("limits", "packages", "requirements"))
+    refuse_unknown(told, ("limits", "packages", "requirements", *_TERMS))
     packages = make_packages(told.get("packages", "auto"))
-    return Spec(_read_limits(told.get("limits", {})), packages, read_requirements(told))
+    return Spec(decode_limits(told.get("limits", {})), packages, decode_requirements(told))
 
 
-def read_requirements(told: Mapping[str, object]) -> tuple[str, ...]:
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """On which somebody has a sandbox."""
+
+    epoch: int | None = None
+    """Whoever comes with a higher one takes it over; None where nobody may."""
+    keep: float = 0.0
+    """Seconds that it lives on without a connection."""
+    wait: float = 0.0
+    """Seconds to wait for it where there is none free."""
+
+
+def encode_terms(terms: Terms) -> Told:
+    told: Told = {"epoch": terms.epoch, "keep": terms.keep} if terms.epoch is not None else {}
+    return {**told, "wait": terms.wait} if terms.wait else told
+
+
+def decode_terms(told: Mapping[str, object]) -> Terms:
+    for name, check in _TERMS.items():
+        if name in told and (wanted := check(told[name])) is not None:
+            raise InvalidRequest(
+                f"{name}: {_format_value(told[name])} is not {wanted}; change it or leave it out", param=name
+            )
+    epoch = cast("int | None", told.get("epoch"))
+    if epoch is None and told.get("keep"):
+        raise InvalidRequest("keep: only with an epoch can a sandbox be found again; give one too", param="epoch")
+    keep = cast(float, told.get("keep", 0.0 if epoch is None else USUAL_KEEP))
+    return Terms(epoch, keep, cast(float, told.get("wait", 0.0)))
+
+
+def decode_attachment(told: Mapping[str, object]) -> Terms:
+    """The terms of somebody who takes a sandbox over."""
+    refuse_unknown(told, ("epoch", "keep"))
+    if "epoch" not in told:
+        raise InvalidRequest("epoch: it is missing; give one that is higher than the holder's", param="epoch")
+    return decode_terms(told)
+
+
+def decode_epoch(header: str) -> int:
+    if not (header.isascii() and header.isdecimal() and len(header) < 19):
+        raise InvalidRequest(f"{EPOCH}: {header[:80]!r} is not a whole number; leave it out, or mend it", param=EPOCH)
+    return int(header)
+
+
+def decode_requirements(told: Mapping[str, object]) -> tuple[str, ...]:
     asked = told.get("requirements", [])
     if not isinstance(asked, list) or not all(isinstance(one, str) for one in asked):
         raise InvalidRequest(
@@ -314,10 +408,15 @@ _LIMITS: Mapping[str, Callable[[object], str | None]] = {
     "display": _between(0, _SIZE, whole=True),
     "grace": _between(0, _TIME, whole=False),
 }
+_TERMS: Mapping[str, Callable[[object], str | None]] = {
+    "epoch": _between(1, 1 << 53, whole=True),
+    "keep": _between(0, 86_400, whole=False),
+    "wait": _between(0, 3600, whole=False),
+}
 _UNLIMITED = frozenset({"cpus", "cpu_time", "timeout", "file_size"})
 
 
-def _read_limits(told: object) -> Limits:
+def decode_limits(told: object) -> Limits:
     if not isinstance(told, dict):
         raise InvalidRequest(
             f"limits: {_format_value(told)} is not an object; leave it out for the defaults", param="limits"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
+from dataclasses import replace
 from typing import Literal
 
 from belljar.sandbox.base import GIB, KIB, MIB, Limits
@@ -18,6 +19,12 @@ def size(count: int) -> str:
         if count >= unit:
             return f"{count / unit:.4g} {name}"
     return f"{count} bytes"
+
+
+def add_note(exit: Exit, note: str) -> Exit:
+    """The same end with something more to say of it; a remedy stays last."""
+    text = exit.text.removesuffix(exit.remedy).rstrip()
+    return replace(exit, text=" ".join(part for part in (text, note, exit.remedy) if part))
 
 
 def timeout(limit: float, *, kept: bool, seconds: float) -> Exit:

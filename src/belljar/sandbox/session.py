@@ -27,7 +27,7 @@ class AsyncSandbox:
     def __init__(self, *, source: SandboxSource | str | None = None, **asked: Unpack[SandboxOptions]) -> None:
         """`source` is where it comes from: the address of a sandbox server, or a source that several share.
 
-        Without, the server that the setting `sandbox_url` names, else this host's own jail.
+        Without, where the settings `sandbox_url` or `sandbox_warm_pool` say, else this host's own jail.
         """
         self.spec = make_spec(**asked)
         self._source = source

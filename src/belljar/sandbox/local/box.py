@@ -24,7 +24,7 @@ from belljar.errors import Lost, Refused
 from belljar.sandbox import explain
 from belljar.sandbox.base import Cell, Limits, Spec
 from belljar.sandbox.guest import frames
-from belljar.sandbox.local import messages
+from belljar.sandbox.local import messages, workers
 from belljar.sandbox.local.cell_run import CellRun
 from belljar.sandbox.local.cgroups import Group, is_gone
 from belljar.sandbox.local.confine import Rlimits
@@ -64,9 +64,13 @@ class Box:
         self.control: socket.socket | None = None
         self._init: int | None = None
         self._files: Files | None = None
+        self._watched = False
+        self._queue: int | None = None
+        """Of what changed in the workspace, once nobody reads it any more."""
         self.link: Link | None = None
         self.ooms = 0
         self._cells = 0
+        self._interpreters = 0
         self._running = False
         self.interrupt_asked = False
         self.lost: str | None = None
@@ -87,6 +91,16 @@ class Box:
         return self._files
 
     @property
+    def cells(self) -> int:
+        """How many were begun."""
+        return self._cells
+
+    @property
+    def interpreter(self) -> int:
+        """The number of the one that the next cell will find, from 1 on: each has variables of its own."""
+        return self._interpreters + (self.link is None)
+
+    @property
     def alive(self) -> bool:
         """Whether its first process lives, which nobody has looked at while the sandbox lay ready."""
         if not self.lost and self.control is not None and self.control.fileno() in dict(self.epoll.poll(0)):
@@ -99,14 +113,17 @@ class Box:
         """Bring it up; `Refused` with the reason if that cannot be done."""
         try:
             self.group = self._new_group()
+            self._watched = self._jail.watches.acquire(blocking=False)
             self.control, theirs = messages.pair()
             self.control.setblocking(False)
             self.epoll.register(self.control, select.EPOLLIN)
             with theirs:
+                messages.send(self.control, self._walls())
                 self._spawn(theirs.fileno(), again=False)
             yield from self._until_up()
         except BaseException:
             self._discard()
+            self._close_queue()
             raise
 
     def prime(self) -> Steps[None]:
@@ -154,8 +171,15 @@ class Box:
                 if not (yield from self._until_gone(init)):
                     _log.error(self._remains(init))
             finally:
+                self._close_queue()
                 if init is not None:
                     os.close(init)
+
+    def _close_queue(self) -> None:
+        """After the init, which has it too: it would be the last to close it otherwise, and end later by that."""
+        queue, self._queue = self._queue, None
+        if queue is not None:
+            workers.close_later(queue)
 
     def _until_gone(self, init: int | None) -> Steps[bool]:
         """Wait for the end of the init, which is the last of its processes, and for the control group; not for ever.
@@ -200,34 +224,23 @@ class Box:
         if self.control is not None:
             self.control.close()
         if self._files is not None:
-            self._files.close()
+            self._queue = self._files.close()
         self._files = self.control = None
+        if self._watched:
+            self._watched = False
+            self._jail.watches.release()
         self.epoll.close()
         if self.group is not None:
             self.group.close()
 
     def _spawn(self, first: int, *, again: bool) -> None:
         """Ask the jail for an interpreter, in a new sandbox or in this one."""
-        limits = self.limits
         link = Link(self.paths)
         cgroups = self._doors()
-        request = messages.Create(
-            id=self.id,
-            environment=self.spec.packages,
-            again=again,
-            uid=self._uid,
-            disk=limits.disk,
-            scratch=limits.scratch,
-            limits=Rlimits(
-                open_files=limits.open_files,
-                file_size=limits.file_size or limits.disk,
-                processes=limits.processes,
-                address_space=None if self.group else limits.memory,
-            ),
-            settings={"paths": self.paths, "threads": _threads(limits)},
-        )
+        settings = {"paths": self.paths, "threads": _threads(self.limits)}
         try:
-            self._jail.create(request, [first, *link.theirs, *cgroups])
+            messages.send(link.status, messages.Start(limits=self._rlimits(), settings=settings))
+            self._jail.create(self.spec.packages, [first, *link.theirs, *cgroups], again=again)
         except BaseException:
             link.close_theirs()
             link.close()
@@ -238,6 +251,22 @@ class Box:
         for fd in link.watched:
             self.epoll.register(fd, select.EPOLLIN)
         self.link = link
+        self._interpreters += 1
+
+    def _walls(self) -> messages.Walls:
+        limits = self.limits
+        return messages.Walls(
+            uid=self._uid, disk=limits.disk, scratch=limits.scratch, watch=self._watched, limits=self._rlimits()
+        )
+
+    def _rlimits(self) -> Rlimits:
+        limits = self.limits
+        return Rlimits(
+            open_files=limits.open_files,
+            file_size=limits.file_size or limits.disk,
+            processes=limits.processes,
+            address_space=None if self.group else limits.memory,
+        )
 
     def _new_group(self) -> Group | None:
         limits = self.limits
@@ -272,7 +301,7 @@ class Box:
                     self.read_control()
                 elif fd == link.status.fileno():
                     self.read_status(link)
-                elif fd == link.execution.fileno():
+                elif link.is_connection(fd):
                     for kind, _ in link.read_frames():
                         link.greeted |= kind == frames.HELLO
             if link.ended is not None or link.eof:
@@ -298,12 +327,13 @@ class Box:
                 self._init = fds.pop()
             case {"made": _}:
                 owner = self._uid if self._jail.first_uid is not None else None
-                self._files = Files(fds.pop(), owner=owner, quota=self.limits.disk)
+                queue = self._jail.close_before_end(fds.pop()) if len(fds) > 1 else None
+                self._files = Files(fds.pop(), owner=owner, quota=self.limits.disk, queue=queue)
         messages.close_all(fds)
         return message
 
     def read_status(self, link: Link) -> None:
-        """A message of the zygote's about the interpreter."""
+        """A message of the zygote's about the interpreter, or of the interpreter's own before it runs any code."""
         try:
             message, fds = messages.receive(link.status)
         except BlockingIOError:
@@ -320,6 +350,8 @@ class Box:
                 raise Refused(str(error))
             case {"interpreter": _}:
                 link.handle = fds.pop()
+            case {"connection": _}:
+                self.epoll.register(link.connect(fds.pop()), select.EPOLLIN)
             case {"ended": int(status)}:
                 link.ended = status
         messages.close_all(fds)

@@ -7,18 +7,18 @@ import os
 import select
 import signal
 import time
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from belljar.errors import Lost
 from belljar.sandbox import explain
 from belljar.sandbox.base import KIB, Cell
 from belljar.sandbox.guest import frames
-from belljar.sandbox.local import messages
+from belljar.sandbox.local import messages, workers
+from belljar.sandbox.local.files import Look
 from belljar.sandbox.local.interpreter import CUT_OFF
 from belljar.sandbox.local.output_capture import Printed
 from belljar.sandbox.local.steps import ENDING, Steps, Wait
-from belljar.sandbox.outputs import Display, Error, Exit, FileChanged, Limit, Output, Result
+from belljar.sandbox.outputs import Display, Error, Exit, Limit, Output, Result
 
 if TYPE_CHECKING:
     from belljar.sandbox.local.box import Box
@@ -287,9 +287,9 @@ class CellRun:
         outcome = self._outcome(seconds, kept=not ended)
         if ended:
             self._box.drop_link()
-        if not self._files.untouched():
-            self._news.extend((yield from self._changes()))
-        self._news.append(outcome)
+        looked = yield from self._look()
+        self._news.extend(looked.changes)
+        self._news.append(explain.add_note(outcome, looked.cut) if looked.cut else outcome)
         yield self._news
 
     def _clear(self, ended: bool) -> Steps[None]:
@@ -303,15 +303,9 @@ class CellRun:
                     since = 0.0  # what earlier cells left may be what used it, by itself or for this one
                 yield from self._box.ask({"op": "sweep", "since": since})
 
-    def _changes(self) -> Steps[Sequence[FileChanged]]:
-        look = self._files.look()
-        while True:
-            try:
-                next(look)
-            except StopIteration as done:
-                changes: Sequence[FileChanged] = done.value
-                return changes
-            yield Wait(0.0)
+    def _look(self) -> Steps[Look]:
+        looked = self._files.glance()
+        return looked if isinstance(looked, Look) else (yield from workers.run_aside(self._box.epoll, looked))
 
     def _outcome(self, seconds: float, *, kept: bool) -> Exit:
         limits, box = self._limits, self._box

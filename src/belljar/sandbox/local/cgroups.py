@@ -149,6 +149,8 @@ class Groups:
                     close_all([hold] if hold is not None else [])
                     if self.kind == "v2":
                         _delegate(path, {"memory", "cpu"} if self.cpu else {"memory"})
+                    if path == self.cpu:
+                        _lower_weight(path, self.kind)
 
     def make(self, name: str, *, memory: int, cpus: float | None, metered: bool) -> Group | None:
         """A group with these limits; None where the host gives none."""
@@ -157,7 +159,7 @@ class Groups:
         group = Group(
             kind=self.kind,
             memory=self.memory / name if self.memory else None,
-            cpu=self.cpu / name if self.cpu and (cpus is not None or self.kind == "v2") else None,
+            cpu=self.cpu / name if self.cpu else None,
             account=self.account / name if self.account and metered else None,
         )
         try:
@@ -249,6 +251,17 @@ def _limit_cpu(path: Path, kind: str, cpus: float) -> None:
     else:
         _write(path / "cpu.cfs_period_us", str(period))
         _write(path / "cpu.cfs_quota_us", str(quota))
+
+
+def _lower_weight(path: Path, kind: str) -> None:
+    """Half of what one process of the host has, for all sandboxes together; among each other they are alike.
+
+    So the host answers while they are busy, and one with many processes takes no more from another than one with few.
+    """
+    if kind == "v2":
+        _write(path / "cpu.weight", "50", optional=True)
+    else:
+        _write(path / "cpu.shares", "512", optional=True)
 
 
 def detect() -> Groups:

@@ -14,7 +14,7 @@ import socket
 import time
 from collections.abc import Iterable
 
-from belljar.sandbox.local import confine, linux, messages, root, usage
+from belljar.sandbox.local import change_queue, confine, linux, messages, root, usage
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _LOOK = 500
@@ -24,7 +24,7 @@ _NO_SETUID = linux.MS_NOSUID | linux.MS_NODEV
 
 
 def main(orders: int, program: bytes) -> None:
-    """Never returns. Gets ready as far as it can, then waits for its request, its socket and the pipe to say so on."""
+    """Never returns. Gets ready as far as it can, then waits for its socket and the pipe to say so on."""
     os.setsid()
     null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
     messages.keep_only([null, null, null, orders])
@@ -36,21 +36,27 @@ def main(orders: int, program: bytes) -> None:
         order, fds = messages.receive(waiting)
     if order is None:
         os._exit(0)
-    request: messages.Create = order  # type: ignore[assignment]
     messages.keep_only([0, 1, 2, *fds])
     sock = socket.socket(fileno=3)
     with messages.report_failure(lambda: sock, "making the sandbox"):
         if problem is not None:
             raise problem
+        told, _ = messages.receive(sock)  # from the host itself: it passed through no process that others come from
+        if told is None:
+            os._exit(0)
+        request: messages.Walls = told  # type: ignore[assignment]
         _mounts(request)
         # The host gets the workspace as a descriptor, since no path of its own leads into this mount namespace.
         data = os.open("/mnt/data", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        queue = change_queue.make("/mnt/data", uid=request["uid"]) if request["watch"] else None
+        # Before our limits: the kernel counts descriptors on their way for each user, against the sender's own limit.
+        sent = [data] if queue is None else [data, queue]
+        messages.send(sock, {"made": True}, sent)
+        os.close(data)  # but not the queue: the last to close one waits, and that must not be a host that is killed
         confine.set_limits(request["limits"])
         confine.enter_user(request["uid"], request["limits"]["processes"])
         linux.set_dumpable(False)  # nobody inside may look into process 1
         confine.lock(program, files=False)
-        messages.send(sock, {"made": True}, [data])
-        os.close(data)
         os.write(4, b"!")  # only now may the interpreter join: all mounts stand, and this process is locked
         os.close(4)
     _serve(sock, request["limits"]["address_space"])
@@ -70,7 +76,7 @@ def _namespaces() -> OSError | None:
     return None
 
 
-def _mounts(request: messages.Create) -> None:
+def _mounts(request: messages.Walls) -> None:
     uid, disk, scratch = request["uid"], request["disk"], request["scratch"]
     _bound_ipc(scratch)
     # After the settings above, which are written there. A bind mount takes its flags only when it is mounted again.

@@ -19,13 +19,12 @@ class Link:
         self.paths = paths
         """What the interpreter knows to be on its path, of what the host put there."""
         self.status, self._status = messages.pair()
-        self.execution, self._execution = messages.pair(socket.SOCK_STREAM)
         self.stdout, self._stdout = os.pipe2(os.O_CLOEXEC)
         self.stderr, self._stderr = os.pipe2(os.O_CLOEXEC)
         for fd in (self.stdout, self.stderr):
             os.set_blocking(fd, False)
         self.status.setblocking(False)
-        self.execution.setblocking(False)
+        self._execution: socket.socket | None = None
         self.handle: int | None = None
         self.greeted = False
         self.eof = False
@@ -34,15 +33,29 @@ class Link:
 
     @property
     def theirs(self) -> list[int]:
-        return [self._status.fileno(), self._execution.fileno(), self._stdout, self._stderr]
+        return [self._status.fileno(), self._stdout, self._stderr]
 
     @property
     def watched(self) -> list[int]:
-        return [self.status.fileno(), self.execution.fileno(), self.stdout, self.stderr]
+        return [self.status.fileno(), self.stdout, self.stderr]
+
+    @property
+    def execution(self) -> socket.socket:
+        """The connection for frames, which the interpreter makes: it is there once the sandbox is up."""
+        assert self._execution is not None
+        return self._execution
+
+    def connect(self, fd: int) -> socket.socket:
+        """Take our end of the connection."""
+        self._execution = socket.socket(fileno=fd)
+        self._execution.setblocking(False)
+        return self._execution
+
+    def is_connection(self, fd: int) -> bool:
+        return self._execution is not None and self._execution.fileno() == fd
 
     def close_theirs(self) -> None:
         self._status.close()
-        self._execution.close()
         os.close(self._stdout)
         os.close(self._stderr)
 
@@ -71,7 +84,8 @@ class Link:
 
     def close(self) -> None:
         self.status.close()
-        self.execution.close()
+        if self._execution is not None:
+            self._execution.close()
         os.close(self.stdout)
         os.close(self.stderr)
         if self.handle is not None:

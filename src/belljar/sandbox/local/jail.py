@@ -96,6 +96,12 @@ def _closed_first(sock: socket.socket) -> socket.socket:
         return socket.socket(fileno=fcntl.fcntl(sock, fcntl.F_DUPFD_CLOEXEC, place))
 
 
+_MANY, _FEW = 1 << 16, 64
+"""Workspaces that are watched. Each is one of the 128 queues that a user may have, which an ordinary user's programs
+need too; as root each sandbox is a user of its own.
+"""
+
+
 class Jail:
     """A running jail. Loop- and thread-neutral: requests are single atomic messages."""
 
@@ -103,6 +109,8 @@ class Jail:
         self.groups = groups
         self._plan = root.plan(python_home(), code=code_directory(), layers=layers, fonts=fonts)
         self.first_uid = users.find_first_uid()
+        self.watches = threading.Semaphore(_MANY if self.first_uid is not None else _FEW)
+        """Workspaces whose changes the kernel may tell us."""
         self._lock = threading.Lock()
         self._zygotes: dict[str, str] = {}
         self._started = 0
@@ -127,7 +135,11 @@ class Jail:
     def _launch(self, theirs: socket.socket, host: int) -> subprocess.Popen[bytes]:
         """Start the launcher with its two descriptors at 3 and 4, an empty environment and nothing of ours else."""
         boot = _BOOT.format(path=code_directory())
-        place = f"import os; os.dup2({theirs.fileno()}, 203); os.dup2({host}, 204); os.dup2(203, 3); os.dup2(204, 4); "
+        # By way of two numbers that are neither's: the first would take the second's place otherwise, wherever 3 and 4
+        # are not free.
+        one, two = [fd for fd in range(203, 207) if fd not in (theirs.fileno(), host)][:2]
+        place = f"import os; os.dup2({theirs.fileno()}, {one}); os.dup2({host}, {two}); "
+        place += f"os.dup2({one}, 3); os.dup2({two}, 4); "
         return subprocess.Popen(
             [sys.executable, "-I", "-S", "-c", place + boot],
             env={},
@@ -195,13 +207,21 @@ class Jail:
                 self._send({"op": "retire", "name": before}, [])
         return answer
 
-    def create(self, request: messages.Create, fds: list[int]) -> None:
+    def create(self, environment: str, fds: list[int], *, again: bool) -> None:
         """Ask for an interpreter; the environment's zygote of the moment makes it."""
-        name = request["environment"]
         with self._lock:
-            if name not in self._zygotes:
-                raise Lost(f"the jail has no environment {name!r} now; ask for the sandbox again")
-            self._send({**request, "environment": self._zygotes[name]}, fds)
+            if environment not in self._zygotes:
+                raise Lost(f"the jail has no environment {environment!r} now; ask for the sandbox again")
+            self._send(messages.Create(environment=self._zygotes[environment], again=again), fds)
+
+    def close_before_end(self, fd: int) -> int:
+        """The same descriptor under a number that the kernel closes before it ends the jail, if we are killed."""
+        try:
+            high = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, self._socket.fileno() + 1)
+        except OSError:  # so many may not be open here
+            return fd
+        os.close(fd)
+        return high
 
     def _send(self, message: object, fds: list[int]) -> None:
         try:

@@ -19,6 +19,8 @@ from belljar.sandbox.local import confine, init, linux, messages, root
 
 _BOOT = "import sys; sys.path.append({path!r}); from belljar.sandbox.local.{module} import main; main()"
 
+_USUAL = 6
+"""Descriptors that come with a sandbox: four, and those of its control groups."""
 _LATER = 10
 """Milliseconds of peace before an init is made ahead of time: the sandbox of the moment needs the processors first."""
 
@@ -43,7 +45,6 @@ def main() -> None:
     zygotes: dict[str, socket.socket] = {}
     spare: Spare | None = None
     due = False
-    last: tuple[object, int] = ({}, 0)
     watch = select.poll()
     watch.register(sock, select.POLLIN)
     watch.register(host, select.POLLIN)
@@ -53,7 +54,7 @@ def main() -> None:
             _end()
         if not ready:
             spare, due = _try_spare(own, program), False
-            messages.rehearse(*last)
+            messages.rehearse({"environment": "", "again": False}, _USUAL)
             continue
         request, fds = messages.receive(sock)
         if request is None:
@@ -66,10 +67,10 @@ def main() -> None:
         elif request["environment"] not in zygotes:
             _tell(fds[1], {"error": f"no environment {request['environment']!r} in this jail"})
         elif request["again"]:
-            _forward(zygotes[request["environment"]], request, [fds[0], fds[0], *fds[1:]])
+            _forward(zygotes[request["environment"]], again=True, fds=[fds[0], fds[0], *fds[1:]])
         else:
-            _create(request, fds, spare or _try_spare(own, program), zygotes[request["environment"]])
-            spare, due, last = None, True, (request, len(fds))
+            _create(fds, spare or _try_spare(own, program), zygotes[request["environment"]])
+            spare, due = None, True
         messages.close_all(fds)
 
 
@@ -120,14 +121,14 @@ def _try_spare(own: int, program: bytes) -> Spare | None:
             return None
 
 
-def _create(request: dict[str, object], fds: list[int], spare: Spare | None, zygote: socket.socket) -> None:
+def _create(fds: list[int], spare: Spare | None, zygote: socket.socket) -> None:
     control, *rest = fds
     ready_in, ready_out = os.pipe()
     try:
         if spare is None:
             raise OSError("no process could be made for it; too many run on this host, or it has no memory left")
-        _forward(zygote, request, [spare.handle, ready_in, *rest])
-        messages.send(spare.orders, request, [control, ready_out])
+        _forward(zygote, again=False, fds=[spare.handle, ready_in, *rest])
+        messages.send(spare.orders, {}, [control, ready_out])
         _tell(control, {"init": spare.pid}, [spare.handle])
     except OSError as error:
         _tell(control, {"error": f"making the sandbox: {error}"})
@@ -144,8 +145,8 @@ def _tell(fd: int, message: object, fds: Sequence[int] = ()) -> None:
         messages.tell(sock, message, fds)
 
 
-def _forward(zygote: socket.socket, request: dict[str, object], fds: list[int]) -> None:
+def _forward(zygote: socket.socket, *, again: bool, fds: list[int]) -> None:
     try:
-        messages.send(zygote, request, fds)
+        messages.send(zygote, {"again": again}, fds)
     except OSError:
         sys.exit("the zygote is gone")

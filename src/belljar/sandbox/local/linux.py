@@ -37,6 +37,9 @@ _SECCOMP_MODE_FILTER = 2
 # Numbers from 424 on are the same on every architecture; only these differ.
 _MACHINE = platform.machine()
 _PIVOT_ROOT, _CAPSET = {"x86_64": (155, 126), "aarch64": (41, 91)}.get(_MACHINE, (0, 0))
+_FANOTIFY_INIT, _FANOTIFY_MARK, _NAME_TO_HANDLE_AT = {"x86_64": (300, 301, 303), "aarch64": (262, 263, 264)}.get(
+    _MACHINE, (0, 0, 0)
+)
 _OPEN_TREE, _MOVE_MOUNT, _CLOSE_RANGE, _OPENAT2, _MOUNT_SETATTR = 428, 429, 436, 437, 442
 _LANDLOCK_CREATE, _LANDLOCK_ADD, _LANDLOCK_RESTRICT = 444, 445, 446
 
@@ -130,6 +133,47 @@ def openat2(directory: int, name: str, flags: int, *, mode: int = 0, resolve: in
         error = ctypes.get_errno()
         raise OSError(error, os.strerror(error), name)
     return int(number)
+
+
+_FAN_CLOEXEC, _FAN_NONBLOCK, _FAN_REPORT_DFID_NAME = 1, 2, 0xC00
+_FAN_MARK_ADD, _FAN_MARK_FILESYSTEM = 1, 0x100
+_HANDLE_ROOM = 128
+
+
+def fanotify_init() -> int:
+    """A queue of events that tell the directory, by its handle, and the name in it."""
+    flags = _FAN_CLOEXEC | _FAN_NONBLOCK | _FAN_REPORT_DFID_NAME
+    return _syscall("fanotify_init", _FANOTIFY_INIT, ctypes.c_uint(flags), ctypes.c_uint(os.O_RDONLY))
+
+
+def fanotify_mark_filesystem(queue: int, events: int, path: str) -> None:
+    """Have the queue told of these events in all of the file system at `path`."""
+    _syscall(
+        f"fanotify_mark {path}",
+        _FANOTIFY_MARK,
+        ctypes.c_int(queue),
+        ctypes.c_uint(_FAN_MARK_ADD | _FAN_MARK_FILESYSTEM),
+        ctypes.c_uint64(events),
+        ctypes.c_int(_AT_FDCWD),
+        ctypes.c_char_p(os.fsencode(path)),
+    )
+
+
+def get_handle(fd: int) -> bytes:
+    """What the kernel calls a file for good, whatever its path: the type of the handle, and its bytes."""
+    buffer = ctypes.create_string_buffer(struct.pack("=Ii", _HANDLE_ROOM, 0), 8 + _HANDLE_ROOM)
+    mount = ctypes.c_int()
+    _syscall(
+        "name_to_handle_at",
+        _NAME_TO_HANDLE_AT,
+        ctypes.c_int(fd),
+        ctypes.c_char_p(b""),
+        buffer,
+        ctypes.byref(mount),
+        ctypes.c_int(_AT_EMPTY_PATH),
+    )
+    size, kind = struct.unpack_from("=Ii", buffer.raw)
+    return struct.pack("=i", kind) + buffer.raw[8 : 8 + size]
 
 
 def close_from(first: int) -> None:

@@ -18,18 +18,34 @@ _MOST_DESCRIPTORS = 24
 
 
 class Create(TypedDict):
-    """Make a sandbox, or (`again`) a new interpreter in one.
+    """Make a sandbox, or (`again`) a new interpreter in one: all that the jail's own processes are told of it.
 
-    Descriptors, host to jail init: control, status, exec, stdout, stderr, cgroups…; for `again`: the init's pidfd in
-    place of control. Jail init to zygote: init's pidfd, ready pipe, status, exec, stdout, stderr, cgroups…
+    They are forked for every sandbox, so what they knew of one would be in the memory of the next. Whose it is and what
+    it may do is for its own two processes alone, and waits for them in their sockets: `Walls` in `control`, `Start` in
+    `status`.
+
+    Descriptors, host to jail init: control, status, stdout, stderr, cgroups…; for `again`: the init's pidfd in place of
+    control. Jail init to zygote: init's pidfd, ready pipe, status, stdout, stderr, cgroups…
     """
 
-    id: str
     environment: str
     again: bool
+
+
+class Walls(TypedDict):
+    """What the init of a sandbox is told."""
+
     uid: int
     disk: int
     scratch: int
+    watch: bool
+    """Whether to have the kernel tell what changes in the workspace."""
+    limits: Rlimits
+
+
+class Start(TypedDict):
+    """What an interpreter is told."""
+
     limits: Rlimits
     settings: dict[str, Any]
 

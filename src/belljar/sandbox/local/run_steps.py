@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Iterator
 
+from belljar.sandbox.cancellation import wait_to_end
 from belljar.sandbox.local.box import Box
 from belljar.sandbox.local.steps import Steps, Wait
 from belljar.sandbox.outputs import Output
@@ -13,16 +14,20 @@ from belljar.sandbox.outputs import Output
 def run_blocking(box: Box, steps: Steps[None]) -> Iterator[Output]:
     """Yield the outputs; waits in the calling thread."""
     ready: list[int] | None = None
-    while True:
-        try:
-            step = next(steps) if ready is None else steps.send(ready)
-        except StopIteration:
-            return
+    while (step := _take_step(steps, ready)) is not None:
         ready = []
         if isinstance(step, Wait):
             ready = _ready(box, step.seconds)
         else:
             yield from step
+
+
+def _take_step(steps: Steps[None], ready: list[int] | None) -> Wait | list[Output] | None:
+    """The next step, or the first where nothing is `ready` yet; None at the end."""
+    try:
+        return next(steps) if ready is None else steps.send(ready)
+    except StopIteration:
+        return None
 
 
 def _ready(box: Box, seconds: float | None) -> list[int]:
@@ -35,11 +40,7 @@ def _ready(box: Box, seconds: float | None) -> list[int]:
 async def run_async(box: Box, steps: Steps[None], ready: list[int] | None = None) -> AsyncGenerator[Output, None]:
     """Yield the outputs; the loop goes on meanwhile. With `ready`, steps that have begun go on."""
     loop = asyncio.get_running_loop()
-    while True:
-        try:
-            step = next(steps) if ready is None else steps.send(ready)
-        except StopIteration:
-            return
+    while (step := _take_step(steps, ready)) is not None:
         ready = []
         if isinstance(step, Wait):
             await _readable(loop, box, step.seconds)
@@ -84,15 +85,7 @@ def finish(box: Box, steps: Steps[None]) -> None:
 async def finish_async(box: Box, steps: Steps[None], ready: list[int] | None = None) -> None:
     """Run steps to their end, outputs or not. A cancellation waits until then: nothing may be left half done."""
     task = asyncio.ensure_future(_drain(box, steps, ready))
-    cancelled: asyncio.CancelledError | None = None
-    while not task.done():
-        try:
-            await asyncio.wait([task])
-        except asyncio.CancelledError as error:
-            cancelled = error
-    if cancelled is not None:
-        task.exception()  # looked at, so asyncio does not complain
-        raise cancelled
+    await wait_to_end(task)
     task.result()
 
 

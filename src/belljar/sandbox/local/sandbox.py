@@ -7,7 +7,8 @@ import io
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
 from contextlib import aclosing
 
-from belljar.sandbox.base import MIB, Cell, Content, FileInfo
+from belljar.errors import Refused
+from belljar.sandbox.base import MIB, Cell, Content, FileInfo, Limits, SandboxHandle
 from belljar.sandbox.local import run_steps
 from belljar.sandbox.local.box import Box
 from belljar.sandbox.local.files import Files
@@ -64,6 +65,28 @@ class LocalSandbox:
     @property
     def alive(self) -> bool:
         return self._box.alive
+
+    @property
+    def cells(self) -> int:
+        """How many were begun in it."""
+        return self._box.cells
+
+    @property
+    def interpreter(self) -> int:
+        """The number of the one that its next cell will find."""
+        return self._box.interpreter
+
+    @property
+    def limits(self) -> Limits:
+        return self._box.limits
+
+    @property
+    def handle(self) -> None:
+        """It hangs on descriptors of this process."""
+        return None
+
+    async def detach(self) -> SandboxHandle:
+        raise Refused("detach: a sandbox of this host's own jail ends with its process; take it from a sandbox server")
 
     async def run(self, cell: Cell) -> AsyncGenerator[Output, None]:
         async with self._turn:

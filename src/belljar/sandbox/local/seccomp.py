@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 EPERM, ENOSYS = errno.EPERM, errno.ENOSYS
 EAFNOSUPPORT, EPROTONOSUPPORT = errno.EAFNOSUPPORT, errno.EPROTONOSUPPORT
+ENOPROTOOPT = errno.ENOPROTOOPT
 
 ARCHITECTURES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
 """Machine name -> (column in NUMBERS, audit architecture)."""
@@ -40,24 +41,36 @@ NUMBERS: dict[str, tuple[int | None, int | None]] = {
     # memory placement and oddities
     "migrate_pages": (256, 238), "move_pages": (279, 239), "mbind": (237, 235), "set_mempolicy": (238, 237),
     "set_mempolicy_home_node": (450, 450), "memfd_secret": (447, 447), "lsm_set_self_attr": (460, 460),
-    "vmsplice": (278, 75), "remap_file_pages": (216, 234),
+    "remap_file_pages": (216, 234),
     # obsolete
     "create_module": (174, None), "get_kernel_syms": (177, None), "query_module": (178, None),
     "nfsservctl": (180, 42), "_sysctl": (156, None), "uselib": (134, None), "ustat": (136, None), "sysfs": (139, None),
+    # pages of files lent to pipes and sockets: the way into each other's page cache; libraries copy instead
+    "splice": (275, 76), "tee": (276, 77), "vmsplice": (278, 75),
+    # what others do with files that they share with the code; libraries look now and then instead
+    "inotify_init": (253, None), "inotify_init1": (294, 26),
+    # counted for the whole machine
+    "io_setup": (206, 0), "io_destroy": (207, 1), "io_submit": (209, 2), "io_cancel": (210, 3),
+    "io_getevents": (208, 4), "io_pgetevents": (333, 292),
     # judged by their arguments
     "clone": (56, 220), "clone3": (435, 435), "socket": (41, 198), "socketpair": (53, 199), "ioctl": (16, 29),
     "personality": (135, 92), "fcntl": (72, 25), "prlimit64": (302, 261), "setrlimit": (160, 164),
     "sched_setscheduler": (144, 119), "sched_setparam": (142, 118), "sched_setattr": (314, 274),
-    "sched_setaffinity": (203, 122), "setpriority": (141, 140), "ioprio_set": (251, 30),
+    "sched_setaffinity": (203, 122), "setpriority": (141, 140), "ioprio_set": (251, 30), "setsockopt": (54, 208),
 }
 # fmt: on
 
 SCHEDULING = frozenset({"sched_setscheduler", "sched_setparam", "sched_setattr", "sched_setaffinity"})
 BY_ARGUMENT = SCHEDULING | {
     "clone", "clone3", "socket", "socketpair", "ioctl", "personality", "fcntl", "prlimit64", "setrlimit",
-    "setpriority", "ioprio_set",
+    "setpriority", "ioprio_set", "setsockopt",
 }  # fmt: skip
-DENIED = frozenset(NUMBERS) - BY_ARGUMENT
+MISSING = frozenset({
+    "splice", "tee", "vmsplice", "inotify_init", "inotify_init1", "io_setup", "io_destroy", "io_submit", "io_cancel",
+    "io_getevents", "io_pgetevents",
+})  # fmt: skip
+"""Answered as by a kernel that does not have them, since libraries then do without."""
+DENIED = frozenset(NUMBERS) - BY_ARGUMENT - MISSING
 
 NEW_NAMESPACES = 0x7E020000
 CLONE_PARENT = 0x8000
@@ -70,8 +83,23 @@ TERMINAL_INJECTION = (0x5412, 0x541C)
 """TIOCSTI, TIOCLINUX."""
 PERSONALITIES = (0, 0xFFFFFFFF)
 """The ordinary one, and the query."""
-F_SETLEASE = 1024
-"""A lease makes whoever opens the file wait for the one who holds it: the host, on a file of the workspace."""
+F_SETLEASE, F_NOTIFY = 1024, 1026
+"""A lease makes whoever opens the file wait for the one who holds it: the host, on a file of the workspace. The other
+tells what others do in a directory, as inotify does.
+"""
+SOCKET_OPTIONS = {
+    # Addresses, buffers, time-outs, keeping alive, credentials, time stamps; no programs, marks, devices, zero copy.
+    1: (2, 5, 6, 7, 8, 9, 10, 12, 13, 15, 16, 18, 19, 20, 21, 29, 34, 35, 40, 42, 63, 64, 66, 67, 76),
+    # Type of service, time to live, path MTU, errors, binding without a port.
+    0: (1, 2, 10, 11, 24),
+    # Everyday ones; no other congestion control, no upper protocols (TLS), no signatures, no repair, no zero copy.
+    6: (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 18, 23, 25),
+    # Hops, path MTU, errors, IPv6 alone, traffic class.
+    41: (16, 23, 25, 26, 67),
+}
+"""SOL_SOCKET, IPPROTO_IP, IPPROTO_TCP, IPPROTO_IPV6: what programs use. Each other option is a door of its own, and
+some load code into the kernel when first asked for.
+"""
 INIT = 1
 """The sandbox's process 1 has the same user as the code, which could otherwise starve it or take its limits away."""
 PRIO_USER, IOPRIO_WHO_USER = 2, 3
@@ -79,7 +107,7 @@ RLIMIT_CORE = 4
 """Held at 1, the only value that keeps the kernel from starting a piped crash handler; so it may not be lowered."""
 
 _ALLOW, _KILL_PROCESS, _ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
-_LD, _JEQ, _JGE, _JSET, _RET = 0x20, 0x15, 0x35, 0x45, 0x06
+_LD, _JA, _JEQ, _JGE, _JSET, _RET = 0x20, 0x05, 0x15, 0x35, 0x45, 0x06
 _NUMBER, _ARCH, _FIRST_ARG = 0, 4, 16
 
 Instruction = tuple[int, int, int, int]
@@ -116,6 +144,15 @@ def _none_of(argument: int, values: Iterable[int], otherwise: int, then: Block |
     return [*block, *rest, *_ret(otherwise)]
 
 
+def _known_option() -> Block:
+    """The level, then the option of that level."""
+    block: Block = [_load(_FIRST_ARG + 8)]
+    for level, options in SOCKET_OPTIONS.items():
+        judged = _one_of(2, options, _deny(ENOPROTOOPT))
+        block += [(_JEQ, 0, len(judged), level), *judged]
+    return [*block, *_ret(_deny(ENOPROTOOPT))]
+
+
 def _no_core_limit() -> Block:
     """prlimit64 may read the limit on core dumps, not set it: its third argument must be null."""
     pointer = _FIRST_ARG + 8 * 2
@@ -146,7 +183,11 @@ def _judgement(name: str) -> Block:
         case "personality":
             return _one_of(0, PERSONALITIES, _deny(EPERM))
         case "fcntl":
-            return _none_of(1, (F_SETLEASE,), _deny(EPERM))
+            return _none_of(1, (F_SETLEASE, F_NOTIFY), _deny(EPERM))
+        case "setsockopt":
+            return _known_option()
+        case _ if name in MISSING:
+            return _ret(_deny(ENOSYS))
         case "setpriority":
             return _none_of(0, (PRIO_USER,), _deny(EPERM), _none_of(1, (INIT,), _deny(EPERM)))
         case "ioprio_set":
@@ -167,8 +208,8 @@ def _tree(runs: list[tuple[int, Block]]) -> Block:
         return runs[0][1]
     middle = len(runs) // 2
     left, right = _tree(runs[:middle]), _tree(runs[middle:])
-    if len(left) > 255:
-        raise ValueError("the filter has grown past what one jump can cross")
+    if len(left) > 255:  # more than a condition can cross; an unconditional jump can
+        return [(_JGE, 0, 1, runs[middle][0]), (_JA, 0, 0, len(left)), *left, *right]
     return [(_JGE, len(left), 0, runs[middle][0]), *left, *right]
 
 

@@ -9,17 +9,18 @@ import logging
 import resource
 import threading
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
-from belljar.errors import BadSettings, BelljarError, CannotConfine, InvalidRequest, Lost, NoneFree
-from belljar.sandbox.base import Spec
+from belljar.errors import BadSettings, BelljarError, CannotConfine, InvalidRequest, Lost
+from belljar.sandbox.base import Attached, SandboxHandle, Spec
 from belljar.sandbox.local import cgroups, environments, probe, root, run_steps, users
 from belljar.sandbox.local.blocking import LocalBox
 from belljar.sandbox.local.box import Box
 from belljar.sandbox.local.jail import Jail, python_home
+from belljar.sandbox.local.places import Places
 from belljar.sandbox.local.sandbox import LocalSandbox
 from belljar.sandbox.local.warm import Pool
 from belljar.sandbox.packages import Installed, LayerPolicy, find_unrequested, list_installed
@@ -65,7 +66,7 @@ class LocalSource:
         self.stack = inspect_stack(python_home()["site_packages"])
         """What there is of the data stack, as far as known: whether it loads is seen when it is first loaded."""
         self._warm_spec = self._settle(options.warm_spec)
-        self._alive = 0
+        self._places = Places(options.most)
         self._uids = itertools.count()
         self._made = itertools.count()
         self._pool = Pool(self._warm_spec, options.warm, make=self._make, prime=_prime, end=_end)
@@ -74,10 +75,12 @@ class LocalSource:
     # -- for asyncio --------------------------------------------------------------------------------------------
 
     @asynccontextmanager
-    async def acquire(self, spec: Spec) -> AsyncIterator[LocalSandbox]:
-        """A sandbox for as long as the context lasts."""
+    async def acquire(
+        self, spec: Spec, *, epoch: int | None = None, wait: float = 0.0, container: str | None = None
+    ) -> AsyncIterator[LocalSandbox]:
+        """A sandbox for as long as the context lasts; nobody else can have it, so it needs no epoch."""
         settled = self._settle(spec)
-        with self._place():
+        async with self._places.wait(wait):
             box = self._pool.claim(settled) or await self._pool.expect_async(settled)
             if box is None:
                 if not self._is_ready(settled):
@@ -89,13 +92,16 @@ class LocalSource:
             finally:
                 await run_steps.finish_async(box, box.close())
 
+    def attach(self, handle: SandboxHandle, epoch: int) -> AbstractAsyncContextManager[Attached]:
+        raise Lost(f"sandbox {handle.id}: those of this host's own jail end with their process; make a new one")
+
     # -- for threads --------------------------------------------------------------------------------------------
 
     @contextmanager
     def lease(self, spec: Spec) -> Iterator[Box]:
         """The same for blocking callers."""
         settled = self._settle(spec)
-        with self._place():
+        with self._places.take():
             box = self._pool.claim(settled) or self._pool.expect(settled)
             if box is None:
                 self.prepare(spec)
@@ -272,26 +278,10 @@ class LocalSource:
 
     # -- capacity -----------------------------------------------------------------------------------------------
 
-    @contextmanager
-    def _place(self) -> Iterator[None]:
-        with self._lock:
-            if self._alive >= self._options.most:
-                most = self._options.most
-                raise NoneFree(
-                    f"all {most} sandboxes that there may be (max_sandboxes) are in use; try again when one is free",
-                    most=most,
-                )
-            self._alive += 1
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._alive -= 1
-
     @property
     def in_use(self) -> int:
         """Sandboxes that are somebody's, or are being made for somebody."""
-        return self._alive
+        return self._places.taken
 
     @property
     def spare(self) -> int:

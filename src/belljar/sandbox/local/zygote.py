@@ -98,14 +98,14 @@ def _serve(sock: socket.socket, mould: interpreter.Mould) -> None:
                 retired = True
                 watch.unregister(sock)
                 continue
-            handle = _spawn(request, fds, own, mould, children)
+            handle = _spawn(request["again"], fds, own, mould, children)
             if handle is not None:
                 watch.register(handle, select.POLLIN)
-            messages.rehearse(request, len(fds))
+            messages.rehearse({"again": False}, len(fds))
 
 
 def _spawn(
-    request: dict[str, Any],
+    again: bool,
     fds: list[int],
     own: int,
     mould: interpreter.Mould,
@@ -119,7 +119,7 @@ def _spawn(
         linux.setns(init, linux.CLONE_NEWPID)  # for the children only; this process stays where it is
         pid = os.fork()
         if pid == 0:
-            interpreter.main(request, init, ready, status, rest, mould)
+            interpreter.main(again, init, ready, status, rest, mould)
         handle = os.pidfd_open(pid)
         children[handle] = status
         messages.send(status, {"interpreter": pid}, [handle])

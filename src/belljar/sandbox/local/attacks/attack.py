@@ -28,6 +28,8 @@ class Attack:
     """Run in both sandboxes; every `token: …` line must differ between them."""
     limits: Limits | None = None
     """A sandbox of its own with these limits, because the attack exhausts or breaks it."""
+    after_another: bool = False
+    """Make another sandbox first, like no other, and let it go: `HOST["asked"]` has what it was told, backwards."""
     provable: bool = False
     """May be run outside any jail without harm, and reports BROKEN there: proof that it can detect."""
 

@@ -38,12 +38,29 @@ _CALLS: tuple[tuple[str, int | None, int | None, str], ...] = (
     ("migrate_pages", 256, 238, "0, 0, 0, 0"), ("move_pages", 279, 239, "0, 0, 0, 0, 0, 0"),
     ("mbind", 237, 235, "0, 0, 0, 0, 0, 0"), ("set_mempolicy", 238, 237, "0, 0, 0"),
     ("set_mempolicy_home_node", 450, 450, "0, 0, 0, 0"), ("memfd_secret", 447, 447, "0"),
-    ("lsm_set_self_attr", 460, 460, "0, 0, 0, 0"), ("vmsplice", 278, 75, "-1, 0, 0, 0"),
+    ("lsm_set_self_attr", 460, 460, "0, 0, 0, 0"),
     ("remap_file_pages", 216, 234, "0, 0, 0, 0, 0"), ("create_module", 174, None, "0, 0"),
     ("get_kernel_syms", 177, None, "0"), ("query_module", 178, None, "0, 0, 0, 0, 0"),
     ("nfsservctl", 180, 42, "0, 0, 0"),
     ("_sysctl", 156, None, "0"), ("uselib", 134, None, "0"), ("ustat", 136, None, "0, 0"), ("sysfs", 139, None, "3"),
 )
+_ABSENT: tuple[tuple[str, int | None, int | None, str], ...] = (
+    ("splice", 275, 76, "-1, 0, -1, 0, 0, 0"), ("tee", 276, 77, "-1, -1, 0, 0"), ("vmsplice", 278, 75, "-1, 0, 0, 0"),
+    ("inotify_init", 253, None, ""), ("inotify_init1", 294, 26, "0"), ("io_setup", 206, 0, "1, 0"),
+    ("io_destroy", 207, 1, "0"), ("io_submit", 209, 2, "0, 0, 0"), ("io_cancel", 210, 3, "0, 0, 0"),
+    ("io_getevents", 208, 4, "0, 0, 0, 0, 0"), ("io_pgetevents", 333, 292, "0, 0, 0, 0, 0, 0"),
+)
+_OPTIONS = {
+    # What has been a way into the kernel, or loads code into it: level, option.
+    "TLS on top of TCP": (6, 31), "another congestion control": (6, 13), "zero copy receiving": (6, 35),
+    "signatures of TCP": (6, 14), "repair of TCP": (6, 19), "a filter on a socket": (1, 26),
+    "a BPF program on a socket": (1, 50), "a filter on a group of sockets": (1, 51), "zero copy sending": (1, 60),
+    "a time to send at": (1, 61), "buffers past the limit": (1, 32), "a device to bind to": (1, 25),
+    "a mark on packets": (1, 36), "encapsulation in UDP": (17, 100), "segments of UDP": (17, 103),
+    "tables of netfilter": (0, 64), "tables of netfilter for IPv6": (41, 64), "multicast groups": (0, 35),
+    "IPsec policies": (0, 17), "routing headers": (41, 57), "extension headers": (41, 54), "TLS itself": (282, 1),
+    "the kernel's own ciphers": (279, 1),
+}
 _NAMESPACES = {
     "mount": 0x00020000, "cgroup": 0x02000000, "uts": 0x04000000, "ipc": 0x08000000, "user": 0x10000000,
     "pid": 0x20000000, "net": 0x40000000, "time": 0x00000080,
@@ -65,6 +82,39 @@ ATTACKS = (
             provable=name not in _NOT_PROVABLE,
         )
         for name, x86, arm, args in _CALLS
+    ),
+    *(
+        Attack(
+            f"call {name}",
+            f"Memory of files that others use, what they do with them, or what the machine has in all ({name}).",
+            f"refused(lambda: call(({x86}, {arm}), {args}), 'ENOSYS', 'EPERM')",
+            provable=name != "inotify_init",
+        )
+        for name, x86, arm, args in _ABSENT
+    ),
+    *(
+        Attack(
+            f"socket option: {name}",
+            "A part of the network code that no program in here needs would be open to attack.",
+            f"""
+for family in (1, 2, 10):
+    with socket.socket(family) as sock:
+        refused(lambda: sock.setsockopt({level}, {option}, b"tls" + bytes(61)), "ENOPROTOOPT")
+""",
+        )
+        for name, (level, option) in _OPTIONS.items()
+    ),
+    Attack(
+        "what others do in a directory",
+        "What the host and other sandboxes do with files that all can read would be told, file by file.",
+        """
+import fcntl
+for path in ("/usr", "/usr/bin", "/opt", "/mnt/data", "/dev"):
+    folder = os.open(path, os.O_RDONLY)
+    refused(lambda: fcntl.fcntl(folder, 1026, 1), "EPERM")      # F_NOTIFY
+    os.close(folder)
+""",
+        provable=True,
     ),
     *(
         Attack(

@@ -51,6 +51,8 @@ class Tripwires:
         self._stack = contextlib.ExitStack()
         self._key = f"canary-{secrets.token_hex(16)}"
         self.variables = {"BELLJAR_TRIPWIRE": self._key}
+        self.asked: list[str] = []
+        """What a sandbox that is gone was told, backwards."""
 
     def __enter__(self) -> Self:
         _sweep(tempfile.gettempdir())
@@ -103,6 +105,7 @@ class Tripwires:
             "abstract": abstract.decode() if isinstance(abstract, bytes) else abstract,
             "socket": self._listeners["socket"].getsockname(),
             "address": _own_address(),
+            "asked": self.asked,
         }
 
     def touched(self) -> str | None:
@@ -148,6 +151,15 @@ class Ground:
     def _lease(self, stack: contextlib.ExitStack, limits: Limits, packages: str) -> Box:
         return stack.enter_context(self._source.lease(Spec(limits=limits, packages=packages)))
 
+    def _leave_traces(self) -> None:
+        """Make a sandbox like no other and let it go: nothing of it may be in those after it."""
+        layers = tuple(f"/pkgs/sbx_{secrets.token_hex(12)}" for _ in range(50))
+        with contextlib.ExitStack() as own:
+            box = self._lease(own, Limits(), "none")
+            box.install(box.spec, layers)
+            run_steps.finish(box, box.restart())
+        self.tripwires.asked = [name[::-1] for name in (box.id, *(layer.removeprefix("/pkgs/") for layer in layers))]
+
     def attempt(self, attack: Attack) -> Verdict:
         """Try one attack. What raises here, raised in the host: that is never held."""
         before = _descriptors()
@@ -161,6 +173,8 @@ class Ground:
 
     def _try(self, attack: Attack) -> tuple[bool, str]:
         with contextlib.ExitStack() as own:
+            if attack.after_another:
+                self._leave_traces()
             box = self._shared if attack.limits is None else self._lease(own, attack.limits, "none")
             if attack.plant:
                 planted = self._run(self._neighbour, attack, attack.plant)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from belljar.sandbox.base import Limits
 from belljar.sandbox.local.attacks.attack import Attack
 
 ATTACKS = (
@@ -104,9 +105,59 @@ judge(strange, "strange descriptor")
         """
 with socket.socket(fileno=os.dup(3)) as sock:
     pid, uid, gid = struct.unpack("iii", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
-    judge(pid, "process number")
+    judge(pid not in (0, os.getpid()) and pid, "process number")
     judge(sock.getpeername() or sock.getsockname(), "address")
 """,
+    ),
+    Attack(
+        "the host's network through the connection",
+        "The socket to the host would belong to the host's network: its interfaces could be listed, its names taken.",
+        """
+import fcntl
+with socket.socket(fileno=os.dup(3)) as sock:
+    room = ctypes.create_string_buffer(4096)
+    asked = bytearray(struct.pack("ixxxxQ", 4096, ctypes.addressof(room)))
+    fcntl.ioctl(sock, 0x8912, asked)        # SIOCGIFCONF
+    found = room.raw[:struct.unpack_from("i", asked)[0]]
+    names = {found[at:at + 16].rstrip(b"\\0") for at in range(0, len(found), 40)}
+    for number in range(1, 33):
+        try:
+            answer = fcntl.ioctl(sock, 0x8910, struct.pack("16si20x", b"", number))     # SIOCGIFNAME
+            names.add(answer[:16].rstrip(b"\\0"))
+        except OSError:
+            pass
+    judge(names - {b"lo"}, "interface of the host")
+    try:
+        sock.bind(HOST["abstract"])
+        held("the host's name is free in here")
+    except OSError as error:
+        judge(error.errno == errno.EADDRINUSE, "name of the host's in the way")
+""",
+        limits=Limits(),
+    ),
+    Attack(
+        "what earlier sandboxes asked for",
+        "The memory that a sandbox is made from would tell the ids, limits and packages of those before it.",
+        """
+known = re.compile(rb"sbx_[0-9a-f]{24}")
+found = []
+with open("/proc/self/maps") as maps, open("/proc/self/mem", "rb", buffering=0) as memory:
+    for line in maps:
+        if " rw" not in line:
+            continue
+        low, high = (int(part, 16) for part in line.split()[0].split("-"))
+        for start in range(low, high, 1 << 20):
+            try:
+                memory.seek(start)
+                data = memory.read(min(high - start, (1 << 20) + 64))
+            except (OSError, OverflowError):
+                continue
+            # Told backwards, or the question itself would be found.
+            found += [text for text in known.findall(data) if text[::-1].decode() in HOST["asked"]]
+judge(found, "trace of another sandbox")
+""",
+        limits=Limits(),
+        after_another=True,
     ),
     Attack(
         "a file of the host",
