@@ -7,30 +7,30 @@ test and may hold connections that belong to its loop.
 from __future__ import annotations
 
 import asyncio
-import inspect
 import os
 import subprocess
-import sys
 import time
 import zipfile
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
+from tests.helpers import s3
+from tests.helpers.coroutine_tests import PATIENCE, blocks, pytest_pyfunc_call, runner, unblocked, until
+from tests.helpers.forked import Forked
+from tests.kubernetes.cluster import Cluster, access
 
-from belljar.sandbox.base import Cell, Limits, Sandbox, SandboxSource, Spec, Workspace
+from belljar.sandbox.base import Attached, Cell, Limits, Sandbox, SandboxHandle, SandboxSource, Spec, Workspace
+from belljar.sandbox.kubernetes import ClaimSource
 from belljar.sandbox.local import cgroups
 from belljar.sandbox.local.source import JailOptions, LocalSource
 from belljar.sandbox.outputs import Output, Run, fold
 from belljar.sandbox.packages import LayerPolicy
 from belljar.sandbox.remote import RemoteSource
 
-PATIENCE = 30.0
-"""Seconds after which something that should have happened has not: the machine may be busy."""
-
-_RUNNER = pytest.StashKey[asyncio.Runner]()
+__all__ = ["PATIENCE", "blocks", "pytest_pyfunc_call", "runner", "unblocked", "until"]
 
 
 def in_this_process(home: Path) -> SandboxSource:
@@ -52,14 +52,55 @@ class Served(RemoteSource):
             "BELLJAR_OFFLINE": "true",
             "BELLJAR_WARM": "0",
         }
-        command = [sys.executable, "-m", "belljar.cli", "sandbox", "--socket", str(place), "--log-level", "warning"]
-        self._server = subprocess.Popen(command, env={**os.environ, **variables}, stdout=subprocess.DEVNULL)
+        command = ["sandbox", "--socket", str(place), "--log-level", "warning"]
+        variables = {**os.environ, **variables}
+        self._server = Forked(*command, preload=True, env=variables, stdout=subprocess.DEVNULL)
         super().__init__(f"unix://{place}")
 
     async def close(self) -> None:
         await super().close()
         self._server.terminate()
         self._server.wait(PATIENCE)
+
+
+class Claimed:
+    """Sandboxes claimed of a cluster: our own API server, stand-ins for the rest, and one server behind all pods."""
+
+    def __init__(self, home: Path) -> None:
+        (home / "wheels").mkdir(exist_ok=True)
+        (place := home / "cluster").mkdir()
+        self._cluster = Cluster("fake", place, BELLJAR_FIND_LINKS=str(home / "wheels"), BELLJAR_OFFLINE="true")
+        self._stack = AsyncExitStack()
+        self._starting = asyncio.Lock()
+        self._source: ClaimSource | None = None
+
+    async def _start(self) -> ClaimSource:
+        async with self._starting:
+            if self._source is None:
+                cluster = await self._stack.enter_async_context(self._cluster.running())
+                space = await cluster.namespace()
+                await space.pool(replicas=2)
+                way, port = access(cluster.server), cluster.port
+                self._source = ClaimSource(way, namespace=space.name, pool="pool", deployment="contract", port=port)
+                self._stack.push_async_callback(self._source.close)
+        return self._source
+
+    @asynccontextmanager
+    async def acquire(
+        self, spec: Spec, *, epoch: int | None = None, wait: float = 0.0, container: str | None = None
+    ) -> AsyncIterator[Sandbox]:
+        source = await self._start()
+        async with source.acquire(spec, epoch=epoch, wait=wait, container=container) as sandbox:
+            yield sandbox
+
+    @asynccontextmanager
+    async def attach(self, handle: SandboxHandle, epoch: int) -> AsyncIterator[Attached]:
+        source = await self._start()
+        async with source.attach(handle, epoch) as attached:
+            yield attached
+
+    async def close(self) -> None:
+        await self._stack.aclose()
 
 
 class Ungrouped(LocalSource):
@@ -74,7 +115,11 @@ class Ungrouped(LocalSource):
             super()._start()
 
 
-SOURCES: dict[str, Callable[[Path], SandboxSource]] = {"local": in_this_process, "remote": Served}
+SOURCES: dict[str, Callable[[Path], SandboxSource]] = {
+    "local": in_this_process,
+    "remote": Served,
+    "claims": Claimed,
+}
 ALL = {**SOURCES, "ungrouped": Ungrouped}
 
 every_rung = pytest.mark.parametrize("source", list(ALL), indirect=True)
@@ -107,23 +152,6 @@ class Box:
 
 
 Boxes: TypeAlias = Callable[..., AbstractAsyncContextManager[Box]]
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Run a test that is a coroutine in the worker's loop."""
-    if not inspect.iscoroutinefunction(pyfuncitem.obj):
-        return None
-    arguments = {name: pyfuncitem.funcargs[name] for name in inspect.signature(pyfuncitem.obj).parameters}
-    pyfuncitem.config.stash[_RUNNER].run(pyfuncitem.obj(**arguments))
-    return True
-
-
-@pytest.fixture(scope="session", autouse=True)
-def runner(pytestconfig: pytest.Config) -> Iterator[asyncio.Runner]:
-    with asyncio.Runner() as made:
-        pytestconfig.stash[_RUNNER] = made
-        yield made
 
 
 @pytest.fixture(scope="session")
@@ -188,14 +216,6 @@ async def _leave(context: AbstractAsyncContextManager[Box]) -> None:
     await context.__aexit__(None, None, None)
 
 
-async def until(holds: Callable[[], bool], what: str, patience: float = PATIENCE) -> None:
-    """Wait for something to become true; fail with its name if it does not."""
-    deadline = time.monotonic() + patience
-    while not holds():
-        assert time.monotonic() < deadline, f"not within {patience:g} s: {what}"
-        await asyncio.sleep(0.01)
-
-
 async def appears(box: Box, name: str) -> None:
     """Wait for a file: a sign that a cell has come so far."""
     deadline = time.monotonic() + PATIENCE
@@ -215,3 +235,22 @@ def wheel(home: Path, name: str, code: str, *, version: str = "1.0", requires: S
         archive.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
         archive.writestr(f"{info}/RECORD", f"{name}.py,,\n{info}/METADATA,,\n{info}/WHEEL,,\n{info}/RECORD,,\n")
     return path
+
+
+@pytest.fixture(scope="session")
+def s3_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], s3.S3Server]]:
+    """By name; each is started when first asked for, and kept."""
+    made: dict[str, s3.S3Server] = {}
+    with ExitStack() as stack:
+
+        def find(name: str) -> s3.S3Server:
+            if name not in made:
+                made[name] = stack.enter_context(s3.running(name, tmp_path_factory.mktemp("s3") / name))
+            return made[name]
+
+        yield find
+
+
+@pytest.fixture(params=s3.SERVERS)
+def s3_server(request: pytest.FixtureRequest, s3_servers: Callable[[str], s3.S3Server]) -> s3.S3Server:
+    return s3_servers(request.param)

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from belljar.gateway.containers import Containers, Policy, Use
-from belljar.gateway.interpreter import Interpreter, Ran
+from belljar.gateway.interpreter import CellResult, Interpreter
 from belljar.gateway.store.base import Blob, ContainerFileRecord, ContainerRecord, FileRecord, Page
 from belljar.gateway.store.directory import DirectoryBlobs
 from belljar.gateway.store.local_store import open_store
 from belljar.gateway.store.sqlite import SqliteRecords
-from belljar.sandbox.base import Cell, Sandbox, SandboxSource, Spec
+from belljar.sandbox.base import Attached, Cell, Sandbox, SandboxHandle, SandboxSource, Spec
 from belljar.sandbox.outputs import Run, fold
 from belljar.sandbox.packages import Installed
 
@@ -44,14 +44,27 @@ class Counting:
         self.made = 0
 
     @asynccontextmanager
-    async def acquire(self, spec: Spec) -> AsyncIterator[Sandbox]:
-        async with self._source.acquire(spec) as sandbox:
+    async def acquire(
+        self, spec: Spec, *, epoch: int | None = None, wait: float = 0.0, container: str | None = None
+    ) -> AsyncIterator[Sandbox]:
+        async with self._source.acquire(spec, epoch=epoch, wait=wait) as sandbox:
             self.made += 1
-            self.alive.append(sandbox)
-            try:
+            with self._counted(sandbox):
                 yield sandbox
-            finally:
-                self.alive.remove(sandbox)
+
+    @asynccontextmanager
+    async def attach(self, handle: SandboxHandle, epoch: int) -> AsyncIterator[Attached]:
+        async with self._source.attach(handle, epoch) as attached:
+            with self._counted(attached.sandbox):
+                yield attached
+
+    @contextmanager
+    def _counted(self, sandbox: Sandbox) -> Iterator[None]:
+        self.alive.append(sandbox)
+        try:
+            yield
+        finally:
+            self.alive.remove(sandbox)
 
     async def close(self) -> None:
         await self._source.close()
@@ -81,7 +94,7 @@ class House:
         file = FileRecord(
             id=id, owner=OWNER, filename=name, purpose="user_data", created_at=0, size=blob.size, blob=blob.name
         )
-        await self.records.put_file(file)
+        await self.records.add_file(file)
         return file
 
     async def put(self, container: ContainerRecord, name: str, data: bytes) -> ContainerFileRecord:
@@ -104,10 +117,12 @@ class House:
             for file in await self.containers.list_files(container, ALL)
         }
 
-    async def call(self, container: ContainerRecord, code: str, requirements: Sequence[str] = (), **more: Any) -> Ran:
+    async def call(
+        self, container: ContainerRecord, code: str, requirements: Sequence[str] = (), **more: Any
+    ) -> CellResult:
         """The tool, run to its end."""
         *_, last = [output async for output in self.interpreter.run(container, code, requirements, **more)]
-        assert isinstance(last, Ran)
+        assert isinstance(last, CellResult)
         return last
 
 

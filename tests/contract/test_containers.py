@@ -546,6 +546,50 @@ async def test_others_make_room_only_after_a_while_and_never_while_busy(home: Pa
         assert len(house.source.alive) == 1
 
 
+async def test_a_full_house_waits_in_order(home: Path, place: Path) -> None:
+    async with few(home, 1) as source, opened(source, place, bare(claim_timeout=PATIENCE)) as house:
+        busy = await house.container()
+        done: list[str] = []
+
+        async def ask(name: str) -> None:
+            container = await house.container(f"key_{name}")
+            async with house.containers.use(container) as use:
+                done.append((await run_in(use, repr(name))).text)
+            await house.containers.delete(container.id, f"key_{name}")
+
+        cell = asyncio.create_task(house.run(busy, WAIT))
+        await begun(house, busy)
+        waiting = []
+        for name in "abc":
+            waiting.append(asyncio.create_task(ask(name)))
+            for _ in range(20):
+                await asyncio.sleep(0)
+        leaves = asyncio.create_task(ask("d"))
+        await asyncio.sleep(0)
+        leaves.cancel()
+        assert done == []
+        await house.put(busy, "go", b"")
+        await cell
+        await house.containers.delete(busy.id, busy.owner)
+        await asyncio.gather(*waiting)
+        assert done == ["'a'", "'b'", "'c'"]
+
+
+async def test_an_owner_that_is_over_its_number_stands_in_nobodys_way(home: Path, place: Path) -> None:
+    policy = bare(claim_timeout=PATIENCE, sandboxes_per_owner=1)
+    async with few(home, 2) as source, opened(source, place, policy) as house:
+        busy, next_one = await house.container(), await house.container()
+        async with house.containers.use(busy):
+            waits = asyncio.create_task(house.value(next_one, "1"))
+            for _ in range(20):
+                await asyncio.sleep(0)
+            other = await house.container("key_other")
+            assert await house.value(other, "2") == 2
+            assert not waits.done()
+        async with asyncio.timeout(PATIENCE):
+            assert await waits == 1
+
+
 async def test_an_owner_has_so_many_sandboxes(source: SandboxSource, place: Path) -> None:
     async with opened(source, place, Policy(sandboxes_per_owner=2)) as house:
         containers = [await house.container() for _ in range(3)]
@@ -881,7 +925,7 @@ async def test_the_files_of_a_plain_archive_stay_in_it(source: SandboxSource, pl
 
 
 async def test_with_a_quota_every_file_of_an_archive_has_bytes_of_its_own(source: SandboxSource, place: Path) -> None:
-    async with opened(source, place, policy=Policy(whole_archives=False)) as house:
+    async with opened(source, place, policy=Policy(bytes_per_owner=1 << 30)) as house:
         container = await house.container()
         blob = await house.blob(tarred("w", a=b"1", b=b"22"))
         put = await house.containers.extract(container, blob, "given.tar")

@@ -11,8 +11,9 @@ import openai
 import pytest
 import yaml
 from openai import OpenAI
-from openai.types.responses import Response, ResponseCodeInterpreterToolCall
-from tests.gateway.houses import CODE, OUTPUTS, House, Scene
+from openai.types.responses import Response
+from tests.contract.upstream_house import ask_for_code, cells, logs, serve_vendor
+from tests.gateway.houses import CODE, Scene
 
 from belljar.testing import Reply, call
 from belljar.testing.gemini_wire import signature
@@ -39,29 +40,12 @@ def scene() -> Iterator[Scene]:
 @pytest.fixture(scope="module")
 def client(scene: Scene, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenAI]:
     directory = tmp_path_factory.mktemp("gemini")
-    upstream = {"base_url": scene.server.base_url, "dialect": "gemini", "api_key": KEY}
-    settings = directory / "config.yaml"
-    settings.write_text(yaml.safe_dump({"upstreams": {"google": upstream}}))
-    with (
-        House(directory / "state", "--config", str(settings)) as house,
-        OpenAI(base_url=house.base_url, api_key="none", max_retries=0) as client,
-    ):
+    with serve_vendor(directory, scene, name="google", dialect="gemini", key=KEY) as client:
         yield client
 
 
 def ask(client: OpenAI, **more: Any) -> Response:
-    return cast(
-        Response,
-        client.responses.create(**{"model": MODEL, "tools": CODE, "include": OUTPUTS, "input": "go", **more}),
-    )
-
-
-def cells(response: Response) -> list[ResponseCodeInterpreterToolCall]:
-    return [item for item in response.output if isinstance(item, ResponseCodeInterpreterToolCall)]
-
-
-def logs(cell: ResponseCodeInterpreterToolCall) -> str:
-    return "".join(one.logs for one in cell.outputs or [] if one.type == "logs")
+    return ask_for_code(client, **{"model": MODEL, **more})
 
 
 def parts(scene: Scene, turn: int = -1) -> list[dict[str, Any]]:

@@ -258,7 +258,7 @@ def test_a_file_reaches_the_providers_sandbox(client: OpenAI, scene: Scene, vend
     [
         ("openai", {"purpose": b"user_data", "expires_after[seconds]": b"86400"}),
         ("anthropic", {"expires_in_seconds": b"86400"}),
-        ("xai", {"purpose": b"assistants"}),
+        ("xai", {"purpose": b"assistants", "expires_after": b"86400"}),
     ],
 )
 def test_what_a_vendor_is_told_of_an_upload(client: OpenAI, scene: Scene, of: str, fields: dict[str, bytes]) -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from belljar.errors import NoneFree, OverQuota
-from belljar.gateway.containers import Policy
-from belljar.gateway.interpreter import Ran
+from belljar.errors import Fenced
+from belljar.gateway.containers import Policy, Use
+from belljar.gateway.interpreter import CellResult
 from belljar.gateway.interpreter.prompts import RESTARTED
 from belljar.sandbox.base import SandboxSource
 from belljar.sandbox.local.source import JailOptions, LocalSource
@@ -38,7 +38,7 @@ async def test_outputs_come_live_and_are_told_at_the_end(source: SandboxSource, 
         await house.put(container, "go", b"")
         *rest, ran = [output async for output in outputs]
         assert rest == [Stderr("second\n"), Result({"text/plain": "42"})]
-        assert isinstance(ran, Ran)
+        assert isinstance(ran, CellResult)
         assert ran.status == "completed"
         assert ran.outputs == (Logs(logs="first\nsecond\n42"),)
         assert ran.told == "first\nsecond\n42"
@@ -109,9 +109,9 @@ async def test_files_are_told_with_links_and_sizes(source: SandboxSource, place:
         declared = house.interpreter.declare(container)
         assert declared.name == "code_interpreter"
         assert declared.description is not None
-        note = house.interpreter.note(container, await house.containers.all_files(container), None)
+        note = house.interpreter.write_note(container, await house.containers.all_files(container), None)
         assert note == "[/mnt/data holds now:\n- /mnt/data/sub/dir/x.csv (1 bytes)\n- /mnt/data/報告 1.xlsx (2 KiB)]"
-        assert house.interpreter.note(container, await house.containers.all_files(container), note) is None
+        assert house.interpreter.write_note(container, await house.containers.all_files(container), note) is None
         assert "Installed: numpy, pandas." in declared.description
         assert declared.parameters is not None
         assert (declared.parameters["required"], sorted(declared.parameters["properties"])) == (
@@ -199,11 +199,11 @@ async def test_packages_are_installed_first(source: SandboxSource, home: Path, p
         assert ran.told.startswith("The code was not run. requirements[0]: 'json' is part of Python")
         assert ran.outputs == (Logs(logs=ran.told),)
         assert (await house.call(container, "x")).told == "1"
-        note = house.interpreter.note(await house.containers.get(container.id, OWNER), [], None)
+        note = house.interpreter.write_note(await house.containers.get(container.id, OWNER), [], None)
         assert note == "[Installed by earlier calls: handy.]"
 
 
-async def test_what_stops_the_call_itself_is_raised_or_told(home: Path, place: Path) -> None:
+async def test_what_stops_the_call_itself_is_told(home: Path, place: Path) -> None:
     local = LocalSource(JailOptions(cache=home / "cache", most=1, preload=False))
     policy = Policy(packages="none", sandboxes_per_owner=1)
     try:
@@ -211,10 +211,10 @@ async def test_what_stops_the_call_itself_is_raised_or_told(home: Path, place: P
             one, other = await house.container(), await house.container()
             theirs = await house.container("key_other")
             async with house.containers.use(one):
-                with pytest.raises(OverQuota):
-                    await house.call(other, "1")
-                with pytest.raises(NoneFree):
-                    await house.call(theirs, "1")
+                for container, reason in ((other, "over_quota"), (theirs, "none_free")):
+                    ran = await house.call(container, "1")
+                    assert (ran.status, ran.end.reason) == ("failed", reason)
+                    assert ran.told.startswith("The code was not run. all")
             await house.containers.delete(other.id, OWNER)
             ran = await house.call(other, "1")
             assert (ran.status, ran.told) == (
@@ -225,6 +225,21 @@ async def test_what_stops_the_call_itself_is_raised_or_told(home: Path, place: P
             assert (ran.status, ran.end.reason) == ("failed", "too_large")
     finally:
         await local.close()
+
+
+async def test_code_that_ran_and_could_not_be_kept_is_not_told_as_if_it_had_not(
+    source: SandboxSource, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def lose(*_: object) -> None:
+        raise Fenced("another gateway has the container")
+
+    async with opened(source, place) as house:
+        container = await house.container()
+        with monkeypatch.context() as patch:
+            patch.setattr(Use, "collect", lose)
+            ran = await house.call(container, "1")
+        assert (ran.status, ran.end.reason) == ("failed", "fenced")
+        assert ran.told == "The code ran, but what it did was not kept. another gateway has the container"
 
 
 async def test_leaving_early_stops_the_code_and_frees_the_container(source: SandboxSource, place: Path) -> None:
@@ -253,6 +268,6 @@ async def test_displays_come_live_too(source: SandboxSource, place: Path) -> Non
         assert isinstance(first, Display)
         assert first.png is not None
         assert second == Stdout("after\n")
-        assert isinstance(ran, Ran)
+        assert isinstance(ran, CellResult)
         image, logs = ran.outputs
         assert (isinstance(image, Image), logs) == (True, Logs(logs="after\n"))

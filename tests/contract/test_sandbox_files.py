@@ -376,7 +376,10 @@ async def test_a_change_is_reported_with_size_time_and_type(box: Box) -> None:
 
 
 async def test_files_written_while_a_cell_runs_are_not_its_own(box: Box) -> None:
-    task = asyncio.create_task(box.run("import os, time\nwhile not os.path.exists('go'): time.sleep(0.01)"))
+    code = "import os, time\nopen('begun', 'w')\nwhile not os.path.exists('go'): time.sleep(0.01)\nos.remove('begun')"
+    task = asyncio.create_task(box.run(code))
+    while not await box.files.list():  # noqa: ASYNC110 - as whoever looks from outside
+        await asyncio.sleep(0.01)
     await box.files.write("go", b"")
     run = await task
     assert (run.exit.ok, run.files) == (True, ())

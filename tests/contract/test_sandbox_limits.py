@@ -9,7 +9,9 @@ import pytest
 
 from belljar.sandbox import explain
 from belljar.sandbox.base import GIB, KIB, MIB, TIERS, Limits, Sandbox
+from belljar.sandbox.local import confine
 from belljar.sandbox.local.sandbox import LocalSandbox
+from belljar.sandbox.local.source import LocalSource
 
 from .conftest import PATIENCE, Box, Boxes, every_rung
 
@@ -33,6 +35,24 @@ async def test_memory_beyond_the_limit_is_an_explained_end(boxes: Boxes) -> None
         await box.run("parts = None")
         await usable(box)
         assert await box.files.read("kept.txt") == b"x"
+
+
+@pytest.mark.parametrize("source", ["local", "ungrouped"], indirect=True)
+async def test_code_weighs_little(source: LocalSource, boxes: Boxes) -> None:
+    """A sandbox full of busy processes must leave the host its turn, and its neighbours theirs."""
+    async with boxes() as box:
+        sandbox = box.sandbox
+        assert isinstance(sandbox, LocalSandbox)
+        group = sandbox._box.group
+        if group is None or group.cpu is None:
+            assert await box.value("__import__('os').nice(0)") == confine.NICE
+            run = await box.run("import os; os.setpriority(os.PRIO_PROCESS, 0, 0)")
+            assert "PermissionError" in run.exit.text
+        else:
+            name, least = {"v1": ("cpu.shares", 512), "v2": ("cpu.weight", 50)}[group.kind]
+            assert int((group.cpu.parent / name).read_text()) == least
+            assert group.cpu.name == sandbox.id, "one of its own: many processes weigh no more than few"
+            assert len((group.cpu / "cgroup.procs").read_text().split()) == 1
 
 
 @every_rung
@@ -105,32 +125,32 @@ def is_over(process): return open(f'/proc/{process.pid}/stat').read().rpartition
 
 @every_rung
 async def test_processor_time_counts_by_cell_and_not_while_waiting(boxes: Boxes) -> None:
-    async with boxes(cpu_time=0.8) as box:
+    async with boxes(cpu_time=0.5) as box:
         await box.run(BURN)
-        for _ in range(4):
-            run = await box.run("burn(0.6)")
+        for _ in range(3):
+            run = await box.run("burn(0.3)")
             assert run.exit.ok, run.exit
-        assert (await box.run("time.sleep(1.2)")).exit.ok
+        assert (await box.run("time.sleep(0.7)")).exit.ok
 
 
 @every_rung
 async def test_processor_time_of_a_child_counts_where_it_is_used_not_where_it_is_waited_for(boxes: Boxes) -> None:
-    async with boxes(cpu_time=0.8) as box:
+    async with boxes(cpu_time=0.5) as box:
         await box.run(BURN)
-        for wait in ("process.wait()", "process.wait(); burn(0.4)"):
-            run = await box.run("process = child(0.5)\nwhile not is_over(process): time.sleep(0.01)")
+        for wait in ("process.wait()", "process.wait(); burn(0.25)"):
+            run = await box.run("process = child(0.3)\nwhile not is_over(process): time.sleep(0.01)")
             assert run.exit.ok, run.exit
             run = await box.run(wait)
             assert run.exit.ok, run.exit
-        run = await box.run("process = child(0.3)\nprocess.wait()\nprocess = child(0.2)\nprocess.wait()")
+        run = await box.run("process = child(0.2)\nprocess.wait()\nprocess = child(0.1)\nprocess.wait()")
         assert run.exit.ok, run.exit
 
 
 @every_rung
 async def test_processor_time_of_many_short_children_counts(boxes: Boxes) -> None:
-    async with boxes(cpu_time=1) as box:
+    async with boxes(cpu_time=0.5) as box:
         await box.run(BURN)
-        run = await box.run("for _ in range(400): child(0.05).wait()")
+        run = await box.run("for _ in range(400): child(0.03).wait()")
         assert (run.exit.status, run.exit.reason) == ("killed", "cpu")
         await usable(box)
 

@@ -3,61 +3,54 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import io
 import unicodedata
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from tests.helpers.databases import KINDS, Database, PassTime, open_database
 
-from belljar.errors import InvalidRequest, NotFound, OperatorError
-from belljar.gateway.store import blob_slices, open_store
+from belljar.errors import Fenced, InvalidRequest, NotFound, OperatorError, StorageExceeded
 from belljar.gateway.store.base import (
-    Blob,
-    Blobs,
     Change,
     ContainerFileRecord,
     ContainerRecord,
     ConversationRecord,
     FileRecord,
     FileRef,
+    GatewayRecord,
+    Hold,
     ItemRecord,
+    Kept,
     KeyRecord,
+    Old,
     Order,
     Page,
     Records,
     ResponseRecord,
+    SandboxRow,
     Version,
 )
 from belljar.gateway.store.blob_slices import Slice
 
-MIB = 1 << 20
-STORES: dict[str, Callable[[Path], tuple[Records, Blobs]]] = {"sqlite": open_store}
 
-
-class Store(NamedTuple):
-    records: Records
-    blobs: Blobs
-
-
-@pytest.fixture(params=list(STORES))
-def store(request: pytest.FixtureRequest, runner: asyncio.Runner, tmp_path: Path) -> Iterator[Store]:
-    made = Store(*STORES[request.param](tmp_path / "store"))
+@pytest.fixture(params=KINDS)
+def store(request: pytest.FixtureRequest, runner: asyncio.Runner, tmp_path: Path) -> Iterator[Database]:
+    made = open_database(request.param, tmp_path, request, runner)
     yield made
     runner.run(made.records.close())
 
 
 @pytest.fixture
-def records(store: Store) -> Records:
-    return store.records
+def pass_time(store: Database) -> PassTime:
+    return store.pass_time
 
 
 @pytest.fixture
-def blobs(store: Store) -> Blobs:
-    return store.blobs
+def records(store: Database) -> Records:
+    return store.records
 
 
 def response(id: str, previous: str | None = None, **fields: Any) -> ResponseRecord:
@@ -120,26 +113,77 @@ async def test_a_response_comes_back_as_it_went(records: Records) -> None:
         output=b"\x00\xff",
         body=b"x" * 100_000,
     )
-    await records.put_response(whole)
+    await records.add_response(whole)
     assert await records.get_response("resp_2", "ann") == whole
     plain = response("resp_3")
-    await records.put_response(plain)
+    await records.add_response(plain)
     assert await records.get_response("resp_3", "ann") == plain
     assert await records.get_response("RESP_3", "ann") is None
 
 
-async def test_a_response_is_written_again(records: Records) -> None:
-    first = response("resp_1", status="queued", background=True)
-    await records.put_response(first)
-    await records.put_response(replace(first, status="completed", output=b"[1]", created_at=9, owner="ben"))
-    assert await records.get_response("resp_1", "ann") == replace(first, status="completed", output=b"[1]")
+async def test_a_response_ends_once(records: Records) -> None:
+    begun = response("resp_1", status="in_progress", background=True, holder="gw_1")
+    await records.add_response(begun)
+    done = replace(begun, status="completed", output=b"[1]", body=b"{1}", container_id="cntr_1", container_version=3)
+    assert await records.end_response(replace(done, created_at=9, owner="ben", previous_id="resp_0")) is True
+    assert await records.get_response("resp_1", "ann") == done, "what it is does not change with its end"
+    for status in ("cancelled", "failed", "in_progress", "completed"):
+        assert await records.end_response(replace(done, status=status, output=b"[2]")) is False
+    assert await records.get_response("resp_1", "ann") == done
+    assert await records.end_response(response("resp_none")) is False
+    assert await records.get_response("resp_none", "ann") is None
+
+
+async def test_a_response_that_was_deleted_does_not_come_back(records: Records) -> None:
+    begun = response("resp_1", status="queued", holder="gw_1")
+    await records.add_response(begun)
+    await records.delete_response("resp_1", "ann")
+    assert await records.end_response(replace(begun, status="completed")) is False
+    assert await records.get_response("resp_1", "ann") is None
+
+
+async def test_only_its_holder_ends_a_response(records: Records) -> None:
+    begun = response("resp_1", status="queued", background=True, holder="gw_1")
+    await records.add_response(begun)
+    assert await records.end_response(replace(begun, status="failed", holder="gw_2")) is False
+    assert await records.end_response(replace(begun, status="failed", holder=None)) is False
+    assert await records.end_response(replace(begun, status="failed")) is True
+
+
+async def test_a_response_and_its_items_are_kept_together(records: Records) -> None:
+    await records.create_conversation(conversation(), [item("msg_1")])
+    turn = response("resp_1", conversation_id="conv_1")
+    with pytest.raises(InvalidRequest, match="'msg_1' is in conversation"):
+        await records.add_response(turn, [item("msg_2"), item("msg_1")])
+    with pytest.raises(NotFound, match="'conv_2' not found"):
+        await records.add_response(replace(turn, conversation_id="conv_2"), [item("msg_2")])
+    assert await records.get_response("resp_1", "ann") is None
+    await records.add_response(turn, [item("msg_2"), item("msg_3")])
+    begun = response("resp_2", status="queued", conversation_id="conv_1", holder="gw_1")
+    await records.add_response(begun)
+    with pytest.raises(InvalidRequest, match="'msg_1' is in conversation"):
+        await records.end_response(replace(begun, status="completed"), items=[item("msg_4"), item("msg_1")])
+    assert await records.get_response("resp_2", "ann") == begun
+    assert await records.end_response(replace(begun, status="completed"), items=[item("msg_4")]) is True
+    assert await records.end_response(replace(begun, status="completed"), items=[item("msg_5")]) is False
+    assert [one.id for one in await records.all_items("conv_1")] == ["msg_1", "msg_2", "msg_3", "msg_4"]
+
+
+async def test_a_response_that_is_added_again_is_what_it_was(records: Records) -> None:
+    """The answer to the first try may have been lost on its way."""
+    await records.create_conversation(conversation())
+    turn = response("resp_1", conversation_id="conv_1")
+    await records.add_response(turn, [item("msg_1")])
+    await records.add_response(replace(turn, status="failed"), [item("msg_1")])
+    assert await records.get_response("resp_1", "ann") == turn
+    assert await records.all_items("conv_1") == [item("msg_1")]
 
 
 async def test_nobody_sees_what_is_another_owners(records: Records) -> None:
-    await records.put_response(response("resp_1"))
-    await records.put_conversation(conversation())
-    await records.put_container(container())
-    await records.put_file(file("file-1"))
+    await records.add_response(response("resp_1"))
+    await records.create_conversation(conversation())
+    await records.create_container(container())
+    await records.add_file(file("file-1"))
     for owner, there in (("ben", False), ("ANN", False), ("", False), ("ann", True)):
         assert (await records.get_response("resp_1", owner) is not None) is there
         assert bool(await records.chain("resp_1", owner)) is there
@@ -159,7 +203,7 @@ async def test_nobody_sees_what_is_another_owners(records: Records) -> None:
 async def test_a_chain_is_told_from_its_beginning(records: Records) -> None:
     turns = [response(f"resp_{n}", f"resp_{n - 1}" if n else None, created_at=9 - n) for n in range(5)]
     for turn in (*turns, response("resp_other"), response("resp_fork", "resp_1")):
-        await records.put_response(turn)
+        await records.add_response(turn)
     assert await records.chain("resp_4", "ann") == turns
     assert await records.chain("resp_0", "ann") == turns[:1]
     assert [turn.id for turn in await records.chain("resp_fork", "ann")] == ["resp_0", "resp_1", "resp_fork"]
@@ -170,61 +214,202 @@ async def test_a_chain_is_told_from_its_beginning(records: Records) -> None:
 
 
 async def test_a_chain_ends_where_another_owner_begins(records: Records) -> None:
-    await records.put_response(response("resp_1", owner="ben"))
-    await records.put_response(response("resp_2", "resp_1"))
+    await records.add_response(response("resp_1", owner="ben"))
+    await records.add_response(response("resp_2", "resp_1"))
     assert [turn.id for turn in await records.chain("resp_2", "ann")] == ["resp_2"]
 
 
 async def test_a_chain_that_bites_its_tail_ends(records: Records) -> None:
-    await records.put_response(response("resp_1", "resp_2"))
-    await records.put_response(response("resp_2", "resp_1"))
+    await records.add_response(response("resp_1", "resp_2"))
+    await records.add_response(response("resp_2", "resp_1"))
     assert [turn.id for turn in await records.chain("resp_2", "ann")] == ["resp_1", "resp_2"]
-
-
-async def test_what_is_unfinished(records: Records) -> None:
-    for status in ("queued", "in_progress", "completed", "failed", "incomplete", "cancelled"):
-        await records.put_response(response(f"resp_{status}", status=status, owner=status))
-    assert [found.status for found in await records.unfinished()] == ["queued", "in_progress"]
-    await records.put_response(response("resp_queued", owner="queued"))
-    assert [found.status for found in await records.unfinished()] == ["in_progress"]
 
 
 async def test_events_go_with_their_response(records: Records) -> None:
     events = [(number, b"event %d" % number) for number in range(12)]
-    await records.put_response(response("resp_1"))
-    await records.put_response(response("resp_10"))
-    await records.add_events("resp_1", events[:3])
-    await records.add_events("resp_1", events[3:])
-    await records.add_events("resp_1", [])
-    await records.add_events("resp_10", [(0, b"other")])
+    await records.add_response(response("resp_1", holder="gw_1"))
+    await records.add_response(response("resp_10", holder="gw_1"))
+    await records.add_events("resp_1", "gw_1", events[:3])
+    await records.add_events("resp_1", "gw_1", events[3:])
+    await records.add_events("resp_1", "gw_1", [])
+    await records.add_events("resp_10", "gw_1", [(0, b"other")])
     assert await records.get_events("resp_1", -1) == events
     assert await records.get_events("resp_1", 9) == events[10:]
     assert await records.get_events("resp_1", 99) == []
 
-    await records.put_response(response("resp_1", status="failed"))
-    assert await records.get_events("resp_1", -1) == events
     await records.delete_response("resp_1", "ann")
     with pytest.raises(NotFound, match="'resp_1' not found"):
-        await records.add_events("resp_1", events)
-    await records.put_response(response("resp_1"))
+        await records.add_events("resp_1", "gw_1", events)
+    await records.add_response(response("resp_1", holder="gw_1"))
     assert await records.get_events("resp_1", -1) == []
     assert await records.get_events("resp_10", -1) == [(0, b"other")]
+
+
+async def test_nobody_but_its_holder_tells_events(records: Records) -> None:
+    await records.add_response(response("resp_1", status="in_progress", holder="gw_1"))
+    with pytest.raises(Fenced):
+        await records.add_events("resp_1", "gw_2", [(0, b"event")])
+    assert await records.get_events("resp_1", -1) == []
+
+
+# Gateways
+
+
+async def test_a_gateway_lives_as_long_as_it_said(records: Records, pass_time: PassTime) -> None:
+    one, other = (GatewayRecord(id=f"gw_{n}", address=f"http://{n}", version="1") for n in range(2))
+    began = await records.now()
+    at = await records.beat(one, 6.0)
+    assert at is not None
+    assert at >= began
+    await records.beat(other, 60.0)
+    assert await records.get_gateways() == [one, other]
+    await pass_time(5.0)
+    assert await records.beat(one, 6.0) is not None
+    await pass_time(5.0)
+    assert await records.get_gateways() == [one, other]
+    await pass_time(2.0)
+    assert await records.get_gateways() == [other]
+    assert await records.beat(one, 6.0) is None, "it is taken for dead, and must not come back under this id"
+    assert await records.get_gateways() == [other]
+    await records.leave(other.id)
+    assert await records.get_gateways() == []
+    await records.leave(other.id)
+
+
+async def test_what_a_dead_gateway_worked_on_is_ended_by_others(records: Records, pass_time: PassTime) -> None:
+    for n in (1, 2):
+        await records.beat(GatewayRecord(id=f"gw_{n}"), 6.0 * n)
+        for status in ("queued", "in_progress", "completed", "failed"):
+            begun = response(f"resp_{n}_{status}", status=status, background=True, holder=f"gw_{n}")
+            await records.add_response(begun)
+            await records.add_events(begun.id, f"gw_{n}", [(0, b"begun")])
+    assert await records.abandoned() == []
+    mine = response("resp_1_queued", status="failed", background=True, holder="gw_1")
+    assert await records.end_response(mine, abandoned=True) is False, "its holder lives"
+
+    await pass_time(7.0)
+    found = await records.abandoned()
+    assert sorted(one.id for one in found) == ["resp_1_in_progress", "resp_1_queued"]
+    assert len(await records.abandoned(limit=1)) == 1
+    assert await records.end_response(mine, events=[(0, b"failed")], abandoned=True) is False, "the number is taken"
+    assert await records.end_response(mine, events=[(1, b"failed")], abandoned=True) is True
+    assert await records.get_response(mine.id, "ann") == replace(mine, holder=None)
+    assert await records.get_events(mine.id, -1) == [(0, b"begun"), (1, b"failed")]
+    assert [one.id for one in await records.abandoned()] == ["resp_1_in_progress"]
+
+    # It was only stopped for a while.
+    with pytest.raises(Fenced):
+        await records.add_events(mine.id, "gw_1", [(1, b"more")])
+    assert await records.end_response(replace(mine, status="completed")) is False
+    assert await records.get_events(mine.id, -1) == [(0, b"begun"), (1, b"failed")]
+
+
+async def test_a_container_is_held_by_one_gateway(records: Records, pass_time: PassTime) -> None:
+    for n in (1, 2):
+        await records.beat(GatewayRecord(id=f"gw_{n}"), 6.0 * n)
+    await records.create_container(container())
+    assert await records.hold_container("cntr_none", "ann", "gw_1") is None
+    assert await records.hold_container("cntr_1", "ben", "gw_1") is None
+    first = await records.hold_container("cntr_1", "ann", "gw_1")
+    assert first == container(holder="gw_1", epoch=1)
+    await records.note_sandbox("cntr_1", Hold("gw_1", 1), b"where")
+    held = container(holder="gw_1", epoch=1, sandbox=b"where")
+    assert await records.hold_container("cntr_1", "ann", "gw_2") == held, "who has it lives"
+    assert await records.get_container("cntr_1", "ann") == held
+    await records.create_container(container(id="cntr_2", owner="ben", sandbox=b"there"))
+    await records.create_container(container(id="cntr_3", deleted=True))
+    found = await records.find_sandboxes(["cntr_1", "cntr_2", "cntr_3", "cntr_none"])
+    assert sorted(found, key=lambda one: one.id) == [
+        SandboxRow("cntr_1", 1, b"where"),
+        SandboxRow("cntr_2", None, b"there"),
+    ]
+    assert await records.find_sandboxes([]) == []
+
+    await pass_time(7.0)
+    assert await records.hold_container("cntr_1", "ann", "gw_2") == replace(held, holder="gw_2", epoch=2)
+    late = Hold("gw_1", 1)
+    for write in (
+        records.note_sandbox("cntr_1", late, b"mine"),
+        records.touch_container("cntr_1", 99, 1, late),
+        records.change_container("cntr_1", Change(put=[container_file("cfile_1")], hold=late)),
+    ):
+        with pytest.raises(Fenced):
+            await write
+    assert await records.release_container("cntr_1", late) is False
+    assert await records.get_container("cntr_1", "ann") == replace(held, holder="gw_2", epoch=2)
+    assert await records.all_container_files("cntr_1") == []
+
+
+async def test_who_holds_a_container_writes_and_lets_it_go(records: Records) -> None:
+    await records.beat(GatewayRecord(id="gw_1"), 60.0)
+    await records.beat(GatewayRecord(id="gw_2"), 60.0)
+    await records.create_container(container())
+    await records.hold_container("cntr_1", "ann", "gw_1")
+    hold = Hold("gw_1", 1)
+    await records.touch_container("cntr_1", 9, 1, hold)
+    changed = await records.change_container("cntr_1", Change(put=[container_file("cfile_1")], ran=True, hold=hold))
+    assert changed is not None
+    assert changed.version == 1
+    again = await records.hold_container("cntr_1", "ann", "gw_1")
+    assert again is not None
+    assert again.epoch == 2, "an earlier use of its own is over as well"
+    with pytest.raises(Fenced):
+        await records.touch_container("cntr_1", 9, 1, hold)
+    assert await records.release_container("cntr_1", Hold("gw_1", 2)) is True
+    free = await records.get_container("cntr_1", "ann")
+    assert free == container(epoch=2, cells=1, version=1, last_active_at=9)
+    taken = await records.hold_container("cntr_1", "ann", "gw_2")
+    assert taken is not None
+    assert (taken.holder, taken.epoch) == ("gw_2", 3)
+
+
+async def test_a_gateway_that_leaves_holds_nothing(records: Records) -> None:
+    await records.beat(GatewayRecord(id="gw_1"), 60.0)
+    for id in ("cntr_1", "cntr_2"):
+        await records.create_container(container(id))
+        await records.hold_container(id, "ann", "gw_1")
+    await records.leave("gw_1")
+    found = await records.get_container("cntr_1", "ann")
+    assert found == container(epoch=1)
+    with pytest.raises(Fenced):
+        await records.touch_container("cntr_2", 9, 0, Hold("gw_1", 1))
+    with pytest.raises(Fenced):
+        await records.update_container("cntr_2", hosted=b"there", hold=Hold("gw_1", 1))
+    held = await records.hold_container("cntr_2", "ann", "gw_1")
+    assert held is not None
+    assert await records.update_container("cntr_2", hosted=b"there", hold=Hold("gw_1", held.epoch)) is True
+    assert await records.get_container("cntr_2", "ann") == replace(held, hosted=b"there")
+
+
+async def test_a_deleted_container_is_nobodys(records: Records) -> None:
+    await records.create_container(container())
+    await records.hold_container("cntr_1", "ann", "gw_1")
+    await records.delete_container("cntr_1", "ann")
+    with pytest.raises(Fenced):
+        await records.touch_container("cntr_1", 9, 1, Hold("gw_1", 1))
+    with pytest.raises(NotFound):
+        await records.change_container("cntr_1", Change(ran=True, hold=Hold("gw_1", 1)))
+    assert await records.update_container("cntr_1", memory="4g") is False
+    assert await records.get_container("cntr_1", "ann") is None
 
 
 # Conversations
 
 
 async def test_a_conversation_and_its_metadata(records: Records) -> None:
-    await records.put_conversation(conversation(metadata={"ключ": "значение", "a": ""}))
+    await records.create_conversation(conversation(metadata={"ключ": "значение", "a": ""}))
     assert await records.get_conversation("conv_1", "ann") == conversation(metadata={"ключ": "значение", "a": ""})
-    await records.put_conversation(conversation(metadata={}))
-    assert await records.get_conversation("conv_1", "ann") == conversation()
+    assert await records.update_conversation("conv_1", "ann", {"b": "c"}) is True
+    assert await records.get_conversation("conv_1", "ann") == conversation(metadata={"b": "c"})
+    assert await records.update_conversation("conv_1", "ben", {}) is False
+    assert await records.update_conversation("conv_2", "ann", {}) is False
+    assert await records.get_conversation("conv_1", "ann") == conversation(metadata={"b": "c"})
 
 
 async def test_items_go_with_their_conversation(records: Records) -> None:
     items = [item(f"msg_{n}") for n in (3, 1, 2)]
     for id in ("conv_1", "conv_2"):
-        await records.put_conversation(conversation(id))
+        await records.create_conversation(conversation(id))
         await records.add_items(id, items[:2])
         await records.add_items(id, items[2:])
     assert await records.all_items("conv_1") == items
@@ -238,14 +423,14 @@ async def test_items_go_with_their_conversation(records: Records) -> None:
     await records.delete_conversation("conv_1", "ann")
     with pytest.raises(NotFound, match="'conv_1' not found"):
         await records.add_items("conv_1", items)
-    await records.put_conversation(conversation())
+    await records.create_conversation(conversation())
     assert await records.all_items("conv_1") == []
     assert await records.all_items("conv_2") == items
 
 
 @pytest.mark.parametrize("twice", [["msg_2", "msg_1", "msg_3"], ["msg_2", "msg_2"]])
 async def test_an_item_is_in_a_conversation_once(records: Records, twice: list[str]) -> None:
-    await records.put_conversation(conversation())
+    await records.create_conversation(conversation())
     await records.add_items("conv_1", [item("msg_1")])
     with pytest.raises(InvalidRequest, match=r"items: 'msg_[12]' is in conversation 'conv_1' already") as caught:
         await records.add_items("conv_1", [item(id) for id in twice])
@@ -266,15 +451,27 @@ async def test_a_container_comes_back_as_it_went(records: Records) -> None:
         cells=3,
         deleted=True,
     )
-    await records.put_container(whole)
+    await records.create_container(whole)
     assert await records.get_container("cntr_1", "ann") == whole
-    await records.put_container(replace(whole, deleted=False, auto=False, requirements=(), cells=0, version=9))
-    kept = replace(whole, deleted=False, auto=False)
-    assert await records.get_container("cntr_1", "ann") == kept, "what has versions is not written over"
+    await records.create_container(container("cntr_2", version=9))
+    assert await records.get_containers(["cntr_2", "cntr_none", "cntr_1"], "ann") == [
+        container("cntr_2", version=9),
+        whole,
+    ]
+    assert await records.get_containers(["cntr_2", "cntr_1"], "ben") == []
+    assert await records.get_containers([], "ann") == []
+
+
+async def test_what_is_updated_of_a_container_is_all_that_changes(records: Records) -> None:
+    await records.create_container(container(cells=3, requirements=("polars",)))
+    assert await records.update_container("cntr_1", memory="4g") is True
+    assert await records.update_container("cntr_1", hosted=b"there") is True
+    found = await records.get_container("cntr_1", "ann")
+    assert found == container(cells=3, requirements=("polars",), memory="4g", hosted=b"there")
 
 
 async def test_touching_a_container(records: Records) -> None:
-    await records.put_container(container(cells=2))
+    await records.create_container(container(cells=2))
     await records.touch_container("cntr_1", 9)
     assert await records.get_container("cntr_1", "ann") == container(last_active_at=9, cells=2)
     await records.touch_container("cntr_1", 8, 1)
@@ -285,14 +482,14 @@ async def test_touching_a_container(records: Records) -> None:
 
 async def test_containers_by_name(records: Records) -> None:
     for id, name, deleted in (("cntr_1", "a", False), ("cntr_2", "b", False), ("cntr_3", "a", True)):
-        await records.put_container(container(id, name=name, deleted=deleted))
+        await records.create_container(container(id, name=name, deleted=deleted))
     assert [found.id for found in await records.list_containers("ann", Page())] == ["cntr_2", "cntr_1"]
     assert [found.id for found in await records.list_containers("ann", Page(), "a")] == ["cntr_1"]
     assert await records.list_containers("ann", Page(), "A") == []
 
 
 async def test_a_newer_file_at_the_same_path_keeps_its_id(records: Records) -> None:
-    await records.put_container(container())
+    await records.create_container(container())
     first = container_file("cfile_1", "a/b.csv")
     assert await put(records, first) == [first]
     newer = container_file(
@@ -305,13 +502,13 @@ async def test_a_newer_file_at_the_same_path_keeps_its_id(records: Records) -> N
     assert await records.get_container_file("cntr_2", "cfile_1") is None
     assert await records.all_container_files("cntr_1") == [kept]
 
-    await records.put_container(container("cntr_2"))
+    await records.create_container(container("cntr_2"))
     elsewhere = container_file("cfile_3", "a/b.csv", container_id="cntr_2")
     assert await put(records, elsewhere) == [elsewhere]
 
 
 async def test_of_many_files_those_that_were_there_keep_their_ids(records: Records) -> None:
-    await records.put_container(container())
+    await records.create_container(container())
     old = [container_file(f"cfile_{n}", f"{n}.csv") for n in range(2)]
     assert await put(records, *old) == old
     newer = [container_file(f"cfile_{n + 10}", f"{n}.csv", size=n + 7) for n in range(4)]
@@ -341,7 +538,7 @@ async def test_paths_are_exact(records: Records) -> None:
         "_",
         "'",
     ]
-    await records.put_container(container())
+    await records.create_container(container())
     for number, path in enumerate(paths):
         [kept] = await put(records, container_file(f"cfile_{number}", path))
         assert kept.id == f"cfile_{number}"
@@ -350,7 +547,7 @@ async def test_paths_are_exact(records: Records) -> None:
 
 async def test_files_go_with_their_container(records: Records) -> None:
     for id in ("cntr_1", "cntr_2"):
-        await records.put_container(container(id))
+        await records.create_container(container(id))
         for name in ("x", "y"):
             await put(records, container_file(f"cfile_{id}{name}", name, container_id=id))
     first = container_file("cfile_cntr_1x", "x")
@@ -369,7 +566,7 @@ async def test_files_go_with_their_container(records: Records) -> None:
 
 
 async def test_every_change_makes_a_version_that_can_be_read_again(records: Records) -> None:
-    await records.put_container(container())
+    await records.create_container(container())
     a, b = container_file("cfile_a", "a", blob="a1"), container_file("cfile_b", "b", blob="b1")
     newer = replace(a, id="cfile_new", blob="a2")
     await records.change_container("cntr_1", Change(put=[a, b]))
@@ -397,7 +594,7 @@ async def test_every_change_makes_a_version_that_can_be_read_again(records: Reco
 
 
 async def test_what_changes_nothing_makes_no_version(records: Records) -> None:
-    await records.put_container(container(requirements=("polars",)))
+    await records.create_container(container(requirements=("polars",)))
     nothing = (
         Change(),
         Change(gone=[container_file("cfile_none")]),
@@ -410,7 +607,7 @@ async def test_what_changes_nothing_makes_no_version(records: Records) -> None:
 
 
 async def test_a_change_of_a_version_that_is_no_more_is_not_made(records: Records) -> None:
-    await records.put_container(container())
+    await records.create_container(container())
     first = await records.change_container("cntr_1", Change(requirements=("polars",), after=0))
     assert first is not None
     assert first.version == 1
@@ -424,7 +621,7 @@ async def test_a_change_of_a_version_that_is_no_more_is_not_made(records: Record
 
 
 async def test_one_number_is_given_once(records: Records) -> None:
-    await records.put_container(container())
+    await records.create_container(container())
     changes = [Change(put=[container_file(f"cfile_{n}")]) for n in range(20)]
     made = await asyncio.gather(*(records.change_container("cntr_1", change) for change in changes))
     assert sorted(one.version for one in made if one is not None) == list(range(1, 21))
@@ -436,7 +633,7 @@ async def test_one_number_is_given_once(records: Records) -> None:
 
 
 async def test_of_a_path_that_is_put_twice_at_once_the_last_counts(records: Records) -> None:
-    await records.put_container(container())
+    await records.create_container(container())
     [first, last] = await put(records, container_file("cfile_1", "a"), container_file("cfile_2", "a", blob="c"))
     assert (first.id, last.id) == ("cfile_1", "cfile_1")
     newest, oldest = await records.get_version("cntr_1", 1), await records.get_version("cntr_1", 0)
@@ -446,11 +643,11 @@ async def test_of_a_path_that_is_put_twice_at_once_the_last_counts(records: Reco
 
 
 async def test_versions_go_with_their_container(records: Records) -> None:
-    await records.put_container(container())
+    await records.create_container(container())
     await put(records, container_file("cfile_1"))
     await records.delete_container("cntr_1", "ann")
     assert await records.get_version("cntr_1", 1) is None
-    await records.put_container(container())
+    await records.create_container(container())
     await put(records, container_file("cfile_2"))
     found = await records.get_version("cntr_1", 1)
     assert found is not None
@@ -462,9 +659,9 @@ async def test_versions_go_with_their_container(records: Records) -> None:
 
 async def test_files_by_purpose_and_expiry(records: Records) -> None:
     kept = file("file-1", filename="日本.csv", type="text/csv", size=1 << 40)
-    await records.put_file(kept)
-    await records.put_file(file("file-2", purpose="vision", expires_at=100))
-    await records.put_file(file("file-3", expires_at=101))
+    await records.add_file(kept)
+    await records.add_file(file("file-2", purpose="vision", expires_at=100))
+    await records.add_file(file("file-3", expires_at=101))
     assert await records.get_file("file-1", "ann") == kept
     assert [found.id for found in await records.list_files("ann", Page(), "user_data")] == ["file-3", "file-1"]
     assert await records.expire_files(99) == 0
@@ -475,8 +672,8 @@ async def test_files_by_purpose_and_expiry(records: Records) -> None:
 async def test_bytes_of_an_owner(records: Records) -> None:
     assert await records.bytes_of("ann") == 0
     for number, (owner, size) in enumerate([("ann", 1), ("ann", 2), ("ben", 1000)]):
-        await records.put_file(file(f"file-{number}", owner=owner, size=size))
-        await records.put_container(container(f"cntr_{number}", owner=owner))
+        await records.add_file(file(f"file-{number}", owner=owner, size=size))
+        await records.create_container(container(f"cntr_{number}", owner=owner))
         await put(records, container_file(f"cfile_{number}", container_id=f"cntr_{number}", size=size * 10))
     assert (await records.bytes_of("ann"), await records.bytes_of("ben")) == (33, 11_000)
     await put(records, container_file("cfile_new", "cfile_0", container_id="cntr_0", size=100))
@@ -485,9 +682,47 @@ async def test_bytes_of_an_owner(records: Records) -> None:
     assert await records.bytes_of("ann") == 102
 
 
+async def test_an_owner_has_no_more_bytes_than_it_may(records: Records) -> None:
+    await records.create_container(container())
+    await records.add_file(file("file-1", size=60), 100)
+    with pytest.raises(StorageExceeded, match="may store 100 bytes"):
+        await records.add_file(file("file-2", size=41), 100)
+    assert await records.get_file("file-2", "ann") is None
+    with pytest.raises(StorageExceeded):
+        await records.change_container("cntr_1", Change(put=[container_file("cfile_1", size=41)], most=100))
+    assert await records.all_container_files("cntr_1") == []
+    await records.change_container("cntr_1", Change(put=[container_file("cfile_1", size=40)], most=100))
+    smaller = Change(put=[container_file("cfile_1", size=39)], most=50)
+    await records.change_container("cntr_1", smaller)
+    assert await records.bytes_of("ann") == 99
+    tried = [records.add_file(file(f"file-1{n}", owner="ben", size=30), 100) for n in range(8)]
+    done = await asyncio.gather(*tried, return_exceptions=True)
+    assert [one is None for one in done].count(True) == 3
+    assert await records.bytes_of("ben") == 90
+
+
+async def test_several_files_at_once(records: Records) -> None:
+    for n in range(3):
+        await records.add_file(file(f"file-{n}", owner="ben" if n == 2 else "ann"))
+    found = await records.get_files(["file-1", "file-2", "file-none", "file-0"], "ann")
+    assert [one.id for one in found] == ["file-1", "file-0"]
+
+
+async def test_requests_of_a_minute_are_spent_once(records: Records) -> None:
+    assert await records.spend_requests("ann", 7, 10, 25) == 10
+    assert await records.spend_requests("ann", 7, 10, 25) == 10
+    assert await records.spend_requests("ann", 7, 10, 25) == 5
+    assert await records.spend_requests("ann", 7, 10, 25) == 0
+    assert await records.spend_requests("ben", 7, 10, 25) == 10
+    assert await records.spend_requests("ann", 8, 10, 25) == 10
+    assert await records.spend_requests("ann", 7, 10, 25) == 10, "of the minute that is: one that is late gets of it"
+    given = await asyncio.gather(*(records.spend_requests("cat", 9, 3, 20) for _ in range(10)))
+    assert sum(given) == 20
+
+
 async def test_which_blobs_are_unused(records: Records) -> None:
-    await records.put_file(file("file-1", blob="by file"))
-    await records.put_container(container())
+    await records.add_file(file("file-1", blob="by file"))
+    await records.create_container(container())
     await put(records, container_file("cfile_1", blob="by container"))
     many = [f"blob {number}" for number in range(2000)]
     assert await records.unused_blobs(["by file", *many, "by container"]) == many
@@ -496,26 +731,38 @@ async def test_which_blobs_are_unused(records: Records) -> None:
     assert await records.unused_blobs(["by file", "by container"]) == ["by container"]
 
 
+async def test_a_blob_is_used_as_long_as_a_part_of_it_is(records: Records) -> None:
+    names = ["a" * 64, "b" * 64, "c" * 64]
+    await records.create_container(container())
+    for id, name in (("cfile_1", names[0]), ("cfile_2", names[0]), ("cfile_3", names[1])):
+        await put(records, container_file(id, blob=Slice(name, len(id), 5).blob.name))
+    assert await records.unused_blobs(names) == names[2:]
+    await take_away(records, container_file("cfile_1", blob=Slice(names[0], len("cfile_1"), 5).blob.name))
+    assert await records.unused_blobs(names) == names[2:]
+    await take_away(records, container_file("cfile_2", blob=Slice(names[0], len("cfile_2"), 5).blob.name))
+    assert await records.unused_blobs(names) == [names[0], names[2]]
+
+
 # Lists in pages
 
 
 async def _many_files(records: Records) -> Callable[[Page], Awaitable[list[FileRecord]]]:
     for number in range(7):
-        await records.put_file(file(f"file-{number}", created_at=number // 3))
-        await records.put_file(file(f"file-other-{number}", owner="ben"))
+        await records.add_file(file(f"file-{number}", created_at=number // 3))
+        await records.add_file(file(f"file-other-{number}", owner="ben"))
     return lambda page: records.list_files("ann", page)
 
 
 async def _many_containers(records: Records) -> Callable[[Page], Awaitable[list[ContainerRecord]]]:
     for number in range(7):
-        await records.put_container(container(f"cntr_{number}", created_at=number // 3))
-        await records.put_container(container(f"cntr_other_{number}", owner="ben"))
+        await records.create_container(container(f"cntr_{number}", created_at=number // 3))
+        await records.create_container(container(f"cntr_other_{number}", owner="ben"))
     return lambda page: records.list_containers("ann", page)
 
 
 async def _many_container_files(records: Records) -> Callable[[Page], Awaitable[list[ContainerFileRecord]]]:
     for owner in ("1", "other"):
-        await records.put_container(container(f"cntr_{owner}"))
+        await records.create_container(container(f"cntr_{owner}"))
         for number in range(7):
             await put(
                 records, container_file(f"cfile_{owner}_{number}", container_id=f"cntr_{owner}", created_at=number // 3)
@@ -526,7 +773,7 @@ async def _many_container_files(records: Records) -> Callable[[Page], Awaitable[
 
 async def _many_items(records: Records) -> Callable[[Page], Awaitable[list[ItemRecord]]]:
     for owner in ("1", "other"):
-        await records.put_conversation(conversation(f"conv_{owner}"))
+        await records.create_conversation(conversation(f"conv_{owner}"))
         await records.add_items(f"conv_{owner}", [item(f"msg_{owner}_{number}") for number in range(7)])
     return lambda page: records.list_items("conv_1", page)
 
@@ -595,6 +842,8 @@ async def test_keys_are_listed_in_the_order_they_were_made(records: Records) -> 
     for one in made:
         await records.put_key(one)
     assert await records.keys() == made
+    assert await records.get_key("digest of key_a") == made[1]
+    assert await records.get_key("digest") is None
 
 
 async def test_a_revoked_key_stays_revoked(records: Records) -> None:
@@ -612,18 +861,106 @@ async def test_a_secret_is_made_once(records: Records) -> None:
     assert first != other
 
 
+async def test_the_first_word_is_what_all_agree_on(records: Records) -> None:
+    told = await asyncio.gather(*(records.agree("a", f"word {number}".encode()) for number in range(5)))
+    assert len(set(told)) == 1
+    assert await records.agree("a", b"later") == told[0]
+    assert await records.agree("b", b"later") == b"later"
+
+
+# Retention
+
+
+async def remove_all(records: Records, kind: Kept, before: int, limit: int = 2) -> int:
+    """As long as there is something; what was told before is what went."""
+    told = (await records.count_old(kind, before)).count
+    gone = 0
+    while some := await records.remove_old(kind, before, limit):
+        gone += some
+    assert gone == told
+    return gone
+
+
+async def test_a_chain_stays_whole_while_its_youngest_is_kept(records: Records) -> None:
+    for chain, youngest in (("a", 50), ("b", 9)):
+        await records.add_response(response(f"{chain}_1", created_at=5, body=b"12345"))
+        await records.add_response(response(f"{chain}_2", f"{chain}_1", created_at=8))
+        await records.add_response(response(f"{chain}_3", f"{chain}_2", created_at=youngest))
+    await records.add_response(response("running", status="in_progress", holder="gw_1", created_at=1))
+    old = await records.count_old("responses", 10)
+    assert (old.count, old.size) == (3, 3 * 4 + 5 + 2 * 2)
+    assert await remove_all(records, "responses", 10, limit=1) == 3
+    assert [one.id for one in await records.chain("a_3", "ann")] == ["a_1", "a_2", "a_3"]
+    assert await records.chain("b_3", "ann") == []
+    assert await records.get_response("running", "ann") is not None
+    assert await records.remove_old("responses", 10) == 0
+
+
+async def test_events_go_before_their_response(records: Records) -> None:
+    await records.beat(GatewayRecord(id="gw_1"), 60)
+    for id, at in (("old", 5), ("young", 50), ("running", 5)):
+        await records.add_response(response(id, status="in_progress", holder="gw_1", background=True, created_at=at))
+        await records.add_events(id, "gw_1", [(0, b"one"), (1, b"two")])
+        if id != "running":
+            await records.end_response(response(id, holder="gw_1", background=True, created_at=at))
+    assert await records.count_old("events", 10) == Old(2, 6)
+    assert await remove_all(records, "events", 10) == 2
+    assert await records.get_events("old", -1) == []
+    assert len(await records.get_events("young", -1)) == len(await records.get_events("running", -1)) == 2
+    assert await records.get_response("old", "ann") is not None
+
+
+async def test_containers_that_nobody_has_go_with_their_files(records: Records, pass_time: PassTime) -> None:
+    await records.beat(GatewayRecord(id="gw_1"), 60)
+    for id, used in (("idle", 5), ("held", 5), ("used", 50)):
+        await records.create_container(container(id, last_active_at=used))
+        await put(records, container_file(f"file of {id}", container_id=id, size=100))
+    await records.hold_container("held", "ann", "gw_1")
+    assert await records.count_old("containers", 10) == Old(1, 100)
+    assert await remove_all(records, "containers", 10) == 1
+    assert await records.get_container("idle", "ann") is None
+    assert await records.all_container_files("idle") == []
+    assert await records.bytes_of("ann") == 200
+    await pass_time(61)
+    assert await remove_all(records, "containers", 10) == 1, "its gateway lives no more"
+    assert await records.bytes_of("ann") == 100
+
+
+async def test_old_files_go(records: Records) -> None:
+    for number in range(5):
+        await records.add_file(file(f"file_{number}", created_at=number, size=10))
+    assert await records.count_old("files", 3) == Old(3, 30)
+    assert await remove_all(records, "files", 3) == 3
+    assert [one.id for one in await records.list_files("ann", Page(order="asc"))] == ["file_3", "file_4"]
+    assert await records.bytes_of("ann") == 20
+
+
+async def test_one_has_the_turn_until_it_is_over(records: Records, pass_time: PassTime) -> None:
+    told = await asyncio.gather(*(records.take_turn("sweep", who, 60) for who in ("a", "b", "c")))
+    assert sorted(told) == [False, False, True]
+    first = "abc"[told.index(True)]
+    other = next(who for who in "abc" if who != first)
+    assert await records.take_turn("sweep", first, 60)
+    assert await records.take_turn("another", other, 60)
+    assert await records.take_turn("sweep", first, 0)
+    assert await records.take_turn("sweep", other, 60)
+    assert not await records.take_turn("sweep", first, 60)
+    await pass_time(61)
+    assert await records.take_turn("sweep", first, 60)
+
+
 # Writing
 
 
 async def test_a_write_that_fails_hurts_no_other(records: Records) -> None:
-    await records.put_conversation(conversation())
+    await records.create_conversation(conversation())
     await records.add_items("conv_1", [item("msg_1")])
-    good = [records.put_response(response(f"resp_{number}")) for number in range(20)]
+    good = [records.add_response(response(f"resp_{number}")) for number in range(20)]
     bad = [
         records.add_items("conv_1", [item("msg_2"), item("msg_1")]),
-        records.put_response(response("\ud800")),
-        records.put_file(file("file-1", size=1 << 70)),
-        records.add_events("resp_none", [(1, b"")]),
+        records.add_response(response("\ud800")),
+        records.add_file(file("file-1", size=1 << 70)),
+        records.add_events("resp_none", "gw_1", [(1, b"")]),
     ]
     done = await asyncio.gather(*good[:10], *bad, *good[10:], return_exceptions=True)
     assert [type(one) for one in done] == [
@@ -640,141 +977,21 @@ async def test_a_write_that_fails_hurts_no_other(records: Records) -> None:
 
 
 async def test_who_stops_waiting_does_not_stop_the_write(records: Records) -> None:
-    task = asyncio.create_task(records.put_response(response("resp_1")))
+    task = asyncio.create_task(records.add_response(response("resp_1")))
     await asyncio.sleep(0)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    await records.put_response(response("resp_2"))
+    await records.add_response(response("resp_2"))
     assert await records.get_response("resp_1", "ann") == response("resp_1")
 
 
-async def test_closing_finishes_what_was_begun(store: Store) -> None:
-    writes = [asyncio.create_task(store.records.put_response(response(f"resp_{number}"))) for number in range(100)]
+async def test_closing_finishes_what_was_begun(store: Database) -> None:
+    writes = [asyncio.create_task(store.records.add_response(response(f"resp_{number}"))) for number in range(100)]
     await asyncio.sleep(0)
     await store.records.close()
     await asyncio.gather(*writes)
     with pytest.raises(OperatorError, match="closed"):
-        await store.records.put_response(response("resp_late"))
+        await store.records.add_response(response("resp_late"))
     with pytest.raises(OperatorError, match="closed"):
         await store.records.get_response("resp_1", "ann")
-
-
-# Blobs
-
-
-async def _all(chunks: AsyncIterator[bytes]) -> bytes:
-    return b"".join([chunk async for chunk in chunks])
-
-
-async def _pieces(data: bytes, size: int) -> AsyncIterator[bytes]:
-    for start in range(0, len(data), size):
-        yield data[start : start + size]
-
-
-@pytest.mark.parametrize("size", [0, 1, 65_536, MIB - 1, MIB, MIB + 1, 3 * MIB + 5])
-@pytest.mark.parametrize("piece", [1000, 65_536, 10 * MIB])
-async def test_a_blob_comes_back_as_it_went(blobs: Blobs, size: int, piece: int) -> None:
-    data = bytes(range(251)) * (size // 251 + 1)
-    data = data[:size]
-    blob = await blobs.adopt(_pieces(data, piece))
-    assert blob == Blob(hashlib.sha256(data).hexdigest(), size)
-    chunks = [chunk async for chunk in blobs.stream(blob.name)]
-    assert b"".join(chunks) == data
-    assert all(len(chunk) == MIB for chunk in chunks[:-1])
-    assert await _all(blobs.stream(blob.name, chunk=700_000)) == data
-    path = blobs.path(blob.name)
-    assert path is None or path.read_bytes() == data
-
-
-async def test_nothing_is_there_until_a_blob_is_finished(blobs: Blobs) -> None:
-    data = b"x" * (2 * MIB)
-    name = hashlib.sha256(data).hexdigest()
-    async with blobs.write() as writer:
-        await writer.write(data)
-        with pytest.raises(NotFound):
-            await _all(blobs.stream(name))
-    with pytest.raises(NotFound):
-        await _all(blobs.stream(name))
-    async with blobs.write() as writer:
-        await writer.write(data)
-        assert await writer.finish() == Blob(name, len(data))
-    assert await _all(blobs.stream(name)) == data
-
-
-@pytest.mark.parametrize("before", [0, 5, MIB + 1])
-async def test_what_is_read_in_a_thread_comes_back_as_it_went(blobs: Blobs, before: int) -> None:
-    data = bytes(range(251)) * (3 * MIB // 251)
-    source = io.BytesIO(data[before:])
-    async with blobs.write() as writer:
-        await writer.write(data[:before])
-        await writer.drain(lambda buffer: source.readinto(buffer[:700_001]))
-        await writer.write(b"end")
-        blob = await writer.finish()
-    assert await _all(blobs.stream(blob.name)) == data + b"end"
-
-
-async def test_a_read_that_fails_is_told_and_nothing_is_kept(blobs: Blobs) -> None:
-    def read(buffer: memoryview) -> int:
-        raise EOFError("gone")
-
-    async with blobs.write() as writer:
-        await writer.write(b"x")
-        with pytest.raises(EOFError, match="gone"):
-            await writer.drain(read)
-    with pytest.raises(NotFound):
-        await _all(blobs.stream(hashlib.sha256(b"x").hexdigest()))
-
-
-@pytest.mark.parametrize("name", ["0" * 64, "", "..", "../records.db", "incoming", "A" * 64, "0" * 63, "0" * 64 + "\n"])
-async def test_there_is_no_such_blob(blobs: Blobs, name: str) -> None:
-    with pytest.raises(NotFound, match="There is no content"):
-        await anext(blobs.stream(name))
-    assert blobs.path(name) is None
-
-
-async def test_a_part_of_a_blob_is_a_blob(blobs: Blobs) -> None:
-    data = bytes(range(251)) * (3 * MIB // 251)
-    whole = await blobs.adopt(_pieces(data, MIB))
-    for start, size in ((0, 0), (0, 5), (7, MIB), (9, MIB + 1), (len(data) - 3, 3), (len(data), 0)):
-        part = Slice(whole.name, start, size)
-        assert blob_slices.read(part.blob.name) == part
-        assert part.blob.size == size
-        assert await _all(blobs.stream(part.blob.name)) == data[start : start + size]
-        assert await _all(blobs.stream(part.blob.name, chunk=700_000)) == data[start : start + size]
-        assert blobs.path(part.blob.name) is None
-    with pytest.raises(NotFound, match="There is no content"):
-        await anext(blobs.stream(Slice("0" * 64, 0, 1).blob.name))
-
-
-@pytest.mark.parametrize("name", ["0" * 64, "", f"{'0' * 64}@1", f"{'0' * 64}@-1+1", f"{'0' * 64}@1+1\n", "x@1+1"])
-def test_no_part_of_a_blob(name: str) -> None:
-    assert blob_slices.read(name) is None
-    assert blob_slices.whole(name) == name
-
-
-async def test_a_blob_is_used_as_long_as_a_part_of_it_is(records: Records) -> None:
-    names = ["a" * 64, "b" * 64, "c" * 64]
-    await records.put_container(container())
-    for id, name in (("cfile_1", names[0]), ("cfile_2", names[0]), ("cfile_3", names[1])):
-        await put(records, container_file(id, blob=Slice(name, len(id), 5).blob.name))
-    assert await records.unused_blobs(names) == names[2:]
-    await take_away(records, container_file("cfile_1", blob=Slice(names[0], len("cfile_1"), 5).blob.name))
-    assert await records.unused_blobs(names) == names[2:]
-    await take_away(records, container_file("cfile_2", blob=Slice(names[0], len("cfile_2"), 5).blob.name))
-    assert await records.unused_blobs(names) == [names[0], names[2]]
-
-
-async def test_what_a_record_names_is_kept(records: Records, blobs: Blobs) -> None:
-    blob = await blobs.adopt(_pieces(b"data", 4))
-    await records.put_file(file("file-1", blob=blob.name))
-    assert await blobs.remove_unused(records, [blob.name, "0" * 64]) == 0
-    assert await blobs.sweep(records) == 0
-    assert await _all(blobs.stream(blob.name)) == b"data"
-
-
-async def test_a_blob_that_is_not_named_yet_is_kept(records: Records, blobs: Blobs) -> None:
-    blob = await blobs.adopt(_pieces(b"data", 4))
-    assert await blobs.remove_unused(records, [blob.name]) == 0
-    assert await blobs.sweep(records) == 0
-    assert await _all(blobs.stream(blob.name)) == b"data"

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-import yaml
 from openai import OpenAI
-from openai.types.responses import Response, ResponseCodeInterpreterToolCall
-from tests.gateway.houses import CODE, OUTPUTS, House, Scene
+from openai.types.responses import Response
+from tests.contract.upstream_house import ask_for_code, cells, logs, serve_vendor
+from tests.gateway.houses import CODE, Scene
 
 from belljar.testing import Reply, call
 
@@ -31,29 +31,12 @@ def scene() -> Iterator[Scene]:
 @pytest.fixture(scope="module")
 def client(scene: Scene, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenAI]:
     directory = tmp_path_factory.mktemp("xai")
-    upstream = {"base_url": scene.server.base_url, "dialect": "xai", "api_key": KEY}
-    settings = directory / "config.yaml"
-    settings.write_text(yaml.safe_dump({"upstreams": {"grok": upstream}}))
-    with (
-        House(directory / "state", "--config", str(settings)) as house,
-        OpenAI(base_url=house.base_url, api_key="none", max_retries=0) as client,
-    ):
+    with serve_vendor(directory, scene, name="grok", dialect="xai", key=KEY) as client:
         yield client
 
 
 def ask(client: OpenAI, **more: Any) -> Response:
-    return cast(
-        Response,
-        client.responses.create(**{"model": MODEL, "tools": CODE, "include": OUTPUTS, "input": "go", **more}),
-    )
-
-
-def cells(response: Response) -> list[ResponseCodeInterpreterToolCall]:
-    return [item for item in response.output if isinstance(item, ResponseCodeInterpreterToolCall)]
-
-
-def logs(cell: ResponseCodeInterpreterToolCall) -> str:
-    return "".join(one.logs for one in cell.outputs or [] if one.type == "logs")
+    return ask_for_code(client, **{"model": MODEL, **more})
 
 
 def recorded(name: str) -> Reply:

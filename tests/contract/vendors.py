@@ -215,6 +215,7 @@ class Vendor:
 class OpenAI(Vendor):
     prefix = "/v1"
     container = "cntr_1"
+    life = "expires_after[seconds]"
 
     def routes(self) -> list[tuple[str, str, Callable[..., Reply]]]:
         inside = f"/v1/containers/{self.container}/files/([^/]+)"
@@ -230,10 +231,10 @@ class OpenAI(Vendor):
     def upload(self, asked: Asked) -> Reply:
         form = asked.form
         assert form["purpose"] in (b"user_data", b"assistants", b"vision")
-        life = form.get("expires_after[seconds]")
+        life = form.get(self.life)
         if life is not None:
-            assert form["expires_after[anchor]"] == b"created_at"
-            assert list(form).index("expires_after[seconds]") < list(form).index("file")
+            assert form.get("expires_after[anchor]") == (b"created_at" if "[" in self.life else None)
+            assert list(form).index(self.life) < list(form).index("file")
         kept = self.keep(form["filename"].decode(), form["file"], life=life and int(life))
         return Reply(self.told(kept))
 
@@ -271,6 +272,8 @@ class OpenAI(Vendor):
 
 
 class XAI(OpenAI):
+    life = "expires_after"
+
     def make(self, name: str, data: bytes) -> tuple[str, str | None]:
         return self.keep(name, data, made=True).id, None
 

@@ -16,8 +16,8 @@ Child: TypeAlias = "subprocess.Popen[str]"
 Children: TypeAlias = Callable[..., Child]
 
 
-def response(id: str, status: str = "completed", body: bytes = b"{}") -> ResponseRecord:
-    return ResponseRecord(id=id, owner="local", created_at=1, status=status, body=body)
+def response(id: str, status: str = "completed", body: bytes = b"{}", holder: str | None = None) -> ResponseRecord:
+    return ResponseRecord(id=id, owner="local", created_at=1, status=status, body=body, holder=holder)
 
 
 @pytest.fixture

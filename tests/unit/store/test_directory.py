@@ -123,7 +123,7 @@ def test_sweeping(blobs: DirectoryBlobs, records: SqliteRecords, tmp_path: Path)
         keep(blobs, data, age * HOUR) for data, age in [(b"named", 9), (b"young", 0.9), (b"old", 1.1), (b"older", 99)]
     )
     asyncio.run(
-        records.put_file(
+        records.add_file(
             FileRecord(id="file-1", owner="a", filename="f", purpose="p", created_at=1, size=1, blob=named.name)
         )
     )
@@ -147,7 +147,7 @@ def test_removing_what_is_unused(blobs: DirectoryBlobs, records: SqliteRecords) 
         keep(blobs, data, age) for data, age in [(b"named", 999), (b"young", 200), (b"old", 400), (b"bystander", 999)]
     )
     asyncio.run(
-        records.put_file(
+        records.add_file(
             FileRecord(id="file-1", owner="a", filename="f", purpose="p", created_at=1, size=1, blob=named.name)
         )
     )
@@ -173,7 +173,7 @@ def test_removing_what_no_part_of_is_used(blobs: DirectoryBlobs, records: Sqlite
     )
 
     async def run() -> None:
-        await records.put_container(container)
+        await records.create_container(container)
         await records.change_container("cntr_1", Change(put=[named]))
         assert await blobs.remove_unused(records, [part.name for part in parts]) == 1
         assert (blobs.path(used.name) is None, blobs.path(unused.name)) == (False, None)

@@ -1,9 +1,8 @@
-"""What is kept of the responses that were read last: not too much, nothing that may change, to nobody else."""
+"""What is kept of the responses that were read last: not too much, nothing that may change."""
 
 from __future__ import annotations
 
 import pytest
-from msgspec import structs
 
 from belljar.gateway.store.base import ResponseRecord
 from belljar.gateway.store.response_cache import Recent
@@ -16,22 +15,21 @@ def record(id: str, *, size: int = 30, status: str = "completed") -> ResponseRec
 
 
 def kept(recent: Recent, *ids: str) -> list[str]:
-    return [id for id in ids if recent.get(id, "ann") is not None]
+    return [id for id in ids if recent.get(id) is not None]
 
 
-def test_what_was_added_is_there_for_its_owner_alone() -> None:
+def test_what_was_added_is_there() -> None:
     recent, one = Recent(), record("resp_1")
     recent.add(one)
-    assert recent.get("resp_1", "ann") is one
-    assert recent.get("resp_1", "ben") is None
-    assert recent.get("resp_2", "ann") is None
+    assert recent.get("resp_1") is one
+    assert recent.get("resp_2") is None
 
 
 def test_the_longest_unread_goes_first() -> None:
     recent = Recent(most=100)
     for id in ("a", "b", "c"):
         recent.add(record(id))
-    assert recent.get("a", "ann")
+    assert recent.get("a")
     recent.add(record("d"))
     assert kept(recent, "a", "b", "c", "d") == ["a", "c", "d"]
 
@@ -50,13 +48,3 @@ def test_what_may_change_is_not_kept(status: str) -> None:
     recent = Recent()
     recent.add(record("resp_1", status=status))
     assert kept(recent, "resp_1") == []
-
-
-def test_what_is_dropped_leaves_its_room() -> None:
-    recent = Recent(most=100)
-    recent.add(record("a", size=60))
-    recent.drop("a")
-    recent.drop("a")
-    recent.add(record("b", size=60))
-    recent.add(structs.replace(record("c", size=40), status="failed"))
-    assert kept(recent, "a", "b", "c") == ["b", "c"]

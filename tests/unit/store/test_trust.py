@@ -109,7 +109,7 @@ def test_what_was_kept_since_the_machine_started_is_not_read_again(
 ) -> None:
     """A killed process takes nothing with it: the bytes are the kernel's."""
     adopted(DirectoryBlobs(tmp_path, Trust("one")), DATA)
-    monkeypatch.setattr(directory, "_digest", None)
+    monkeypatch.setattr(directory, "digest_file", None)
     inode = place(tmp_path).stat().st_ino
     again = DirectoryBlobs(tmp_path, Trust("one"))
     assert [read(again, NAME)[:5] for read in READS] == [DATA[:5]] * 3
@@ -133,7 +133,8 @@ def test_nobody_waits_for_the_disk_but_for_files_that_live_on(tmp_path: Path, mo
         assert synced == []
         for id in ("file-1", "file-2"):
             record = FileRecord(id=id, owner="a", filename="f", purpose="p", created_at=1, size=len(DATA), blob=NAME)
-            await records.put_file(record)
+            await blobs.settle(NAME)
+            await records.add_file(record)
         await records.close()
 
     asyncio.run(run())
@@ -145,7 +146,7 @@ def test_nobody_waits_for_the_disk_but_for_files_that_live_on(tmp_path: Path, mo
 def test_what_is_on_the_disk_for_sure_is_believed_after_any_power_cut(tmp_path: Path, again: Keep) -> None:
     blobs = DirectoryBlobs(tmp_path, Trust("one"))
     adopted(blobs, DATA)
-    blobs.settle(NAME)
+    asyncio.run(blobs.settle(NAME))
     again(DirectoryBlobs(tmp_path, Trust("two")), DATA)
     assert Trust("three").has(place(tmp_path).stat())
 
@@ -155,10 +156,10 @@ def test_what_is_damaged_or_gone_cannot_be_settled(tmp_path: Path) -> None:
     adopted(blobs, DATA)
     place(tmp_path).write_bytes(b"")
     with pytest.raises(NotFound, match="damaged"):
-        blobs.settle(NAME)
+        asyncio.run(blobs.settle(NAME))
     place(tmp_path).unlink()
-    blobs.settle(NAME)
-    blobs.settle("no name of a blob")
+    asyncio.run(blobs.settle(NAME))
+    asyncio.run(blobs.settle("no name of a blob"))
     assert blobs.path(NAME) is None
 
 

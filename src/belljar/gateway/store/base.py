@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from msgspec import Struct, field
 
+from belljar.errors import Fenced, InvalidRequest, NotFound, StorageExceeded
+
+if TYPE_CHECKING:
+    from belljar.gateway.store.blob_index import BlobIndex
+
 Order = Literal["asc", "desc"]
+Kept = Literal["responses", "events", "containers", "files"]
+"""What can be kept for a time only."""
 
 
 class Page(Struct, frozen=True, kw_only=True):
@@ -21,6 +29,69 @@ class Page(Struct, frozen=True, kw_only=True):
     order: Order = "desc"
     after: str | None = None
     before: str | None = None
+
+
+class GatewayRecord(Struct, frozen=True, kw_only=True):
+    """A gateway over this store: one start of one process."""
+
+    id: str
+    address: str = ""
+    """Where the others reach it; nowhere where it is the only one."""
+    version: str = ""
+
+
+class Hold(Struct, frozen=True, array_like=True):
+    """A gateway's right to work on a container: nobody else has it with this epoch or a higher one.
+
+    A write that names it is made only while that is so, in one transaction with the look: a gateway that was stopped
+    and given up on can change nothing when it comes back.
+    """
+
+    gateway: str
+    epoch: int
+
+
+def taken_over(container_id: str) -> Fenced:
+    """What a write is told whose hold is no longer so."""
+    return Fenced(f"container {container_id} is held by another gateway now, or was deleted")
+
+
+def storage_exceeded(most: int) -> StorageExceeded:
+    """What an owner is told who may store so many bytes."""
+    return StorageExceeded(
+        f"Storage quota exceeded: this key may store {most} bytes. Delete files or containers first."
+    )
+
+
+def ended_elsewhere(response_id: str) -> Fenced:
+    return Fenced(f"response {response_id!r} was ended by another gateway")
+
+
+def no_response(id: str) -> NotFound:
+    """What a background run is told that has more events to keep."""
+    return NotFound(f"Response with id {id!r} not found: it was deleted, or never written.")
+
+
+def no_conversation(id: str | None) -> NotFound:
+    return NotFound(f"Conversation with id {id!r} not found.")
+
+
+def no_container(id: str) -> NotFound:
+    return NotFound(f"Container with id {id!r} not found.")
+
+
+def item_is_there(conversation_id: str | None, id: str) -> InvalidRequest:
+    return InvalidRequest(
+        f"items: {id!r} is in conversation {conversation_id!r} already; send each item once", param="items"
+    )
+
+
+def no_cursor(param: str, cursor: str) -> InvalidRequest:
+    """What is told to who asks for the rows beside one that is not in the list."""
+    return InvalidRequest(
+        f"{param}: nothing in this list has the id {cursor!r}; use one that the list gave, or leave it out",
+        param=param,
+    )
 
 
 class ResponseRecord(Struct, frozen=True, kw_only=True):
@@ -43,10 +114,12 @@ class ResponseRecord(Struct, frozen=True, kw_only=True):
     """Its output items with everything in them (`outputs` too), as a JSON array."""
     body: bytes = b"{}"
     """The snapshot, as GET answers it with everything included."""
+    holder: str | None = None
+    """The gateway that works on it, or did to the end; None where another has ended it in its place."""
 
 
 class ContainerRecord(Struct, frozen=True, kw_only=True):
-    """A container; `sandbox` says nothing of it: that is the process that holds it now."""
+    """A container, and which gateway has it at the moment."""
 
     id: str
     owner: str
@@ -66,6 +139,21 @@ class ContainerRecord(Struct, frozen=True, kw_only=True):
     """What is known of the container that a provider has for it, where that runs the code."""
     version: int = 0
     """How often its state has changed: see `Version`."""
+    holder: str | None = None
+    """The gateway that has it, by `hold_container`; None where nobody does."""
+    epoch: int = 0
+    """How often it was given to a gateway."""
+    sandbox: bytes = b""
+    """How its sandbox is found again by another gateway, where that is possible; empty where it has none."""
+
+
+class SandboxRow(Struct, frozen=True, array_like=True):
+    """What a container's row says of its sandbox."""
+
+    id: str
+    epoch: int | None
+    """Under which it is held now; None where nobody holds it."""
+    sandbox: bytes
 
 
 class ContainerFileRecord(Struct, frozen=True, kw_only=True):
@@ -114,6 +202,10 @@ class Change(Struct, frozen=True, kw_only=True):
     """A cell ended: that is a change even if no file did."""
     after: int | None = None
     """Make it of this version alone; None takes whatever there is."""
+    hold: Hold | None = None
+    """Make it only while this is so; None for those who need no sandbox to know what they change."""
+    most: int | None = None
+    """Bytes that the owner's files may have when it is made; None for any number."""
 
 
 class Changed(Struct, frozen=True, kw_only=True):
@@ -168,33 +260,92 @@ class KeyRecord(Struct, frozen=True, kw_only=True):
     revoked_at: int | None = None
 
 
+class Old(Struct, frozen=True):
+    """How much of something there is that may go."""
+
+    count: int
+    size: int
+    """Bytes of it."""
+
+
 class Records(Protocol):
     """Rows. A write survives the process when its call returns; reads see every finished write, of other processes too.
 
     `owner` is checked here: a row of somebody else's is not found. Lists give one row more than `page.limit` where
     there are more, so that the caller can tell; it comes last. A cursor that is not in the list is `InvalidRequest`.
-    What is written again keeps its owner and `created_at`. What belongs to something goes when that is deleted, and
-    adding to what is not there is `NotFound`.
+    What belongs to something goes when that is deleted, and adding to what is not there is `NotFound`.
+
+    Several gateways may share them. So nothing is read, changed and written back as a whole: every write is a
+    transition that says what it changes and what must be so, and is made in one transaction with the look whether it
+    is. What is over does not change any more, and what was deleted does not come back. A write whose `Hold` or holder
+    is no longer the row's is `Fenced`.
     """
 
-    async def put_response(self, record: ResponseRecord) -> None: ...
+    # Gateways
+
+    async def now(self) -> float:
+        """The time that all gateways go by, in seconds since 1970."""
+        ...
+
+    async def beat(self, gateway: GatewayRecord, seconds: float) -> float | None:
+        """The gateway lives, and will for so long from now; the time by which that is reckoned.
+
+        None where it has been silent for longer than it said: others may have given up on it, so it must take a new id.
+        """
+        ...
+
+    async def leave(self, gateway_id: str) -> None:
+        """The gateway ends: it holds nothing any more, and what it worked on can be given up on."""
+        ...
+
+    async def get_gateways(self) -> list[GatewayRecord]:
+        """Those that live."""
+        ...
+
+    # Responses
+
+    async def add_response(self, record: ResponseRecord, items: Sequence[ItemRecord] = ()) -> None:
+        """A new one; these items go to the end of its conversation with it, or neither is kept."""
+        ...
+
+    async def end_response(
+        self,
+        record: ResponseRecord,
+        *,
+        items: Sequence[ItemRecord] = (),
+        events: Sequence[tuple[int, bytes]] = (),
+        abandoned: bool = False,
+    ) -> bool:
+        """The last state of one that was queued or in progress; False if it is not, or not `record.holder`'s to end.
+
+        Others may end one that is `abandoned`, whose holder lives no more: that has no further say in it then. Its
+        events may not have numbers that are taken: False then, too.
+        """
+        ...
+
     async def get_response(self, id: str, owner: str) -> ResponseRecord | None: ...
     async def delete_response(self, id: str, owner: str) -> bool: ...
     async def chain(self, id: str, owner: str) -> list[ResponseRecord]:
         """The response and all before it, oldest first; stops short where one was deleted (its `previous_id` tells)."""
         ...
 
-    async def unfinished(self) -> list[ResponseRecord]:
-        """Responses that are queued or in progress: after a crash, nobody works on them."""
+    async def abandoned(self, limit: int = 100) -> list[ResponseRecord]:
+        """Responses that are queued or in progress, while the gateway that worked on them lives no more."""
         ...
 
-    async def add_events(self, response_id: str, events: Sequence[tuple[int, bytes]]) -> None:
-        """`NotFound` tells a background run that its response was deleted."""
+    async def add_events(self, response_id: str, holder: str, events: Sequence[tuple[int, bytes]]) -> None:
+        """`NotFound` tells a background run that its response was deleted, `Fenced` that another has ended it."""
         ...
 
     async def get_events(self, response_id: str, after: int) -> list[tuple[int, bytes]]: ...
 
-    async def put_conversation(self, record: ConversationRecord) -> None: ...
+    # Conversations
+
+    async def create_conversation(self, record: ConversationRecord, items: Sequence[ItemRecord] = ()) -> None: ...
+    async def update_conversation(self, id: str, owner: str, metadata: Mapping[str, str]) -> bool:
+        """False where it is not there."""
+        ...
+
     async def get_conversation(self, id: str, owner: str) -> ConversationRecord | None: ...
     async def delete_conversation(self, id: str, owner: str) -> bool: ...
     async def add_items(self, conversation_id: str, items: Sequence[ItemRecord]) -> None:
@@ -206,15 +357,14 @@ class Records(Protocol):
     async def get_item(self, conversation_id: str, id: str) -> ItemRecord | None: ...
     async def delete_item(self, conversation_id: str, id: str) -> bool: ...
 
-    async def put_container(self, record: ContainerRecord) -> None:
-        """One that is there keeps its requirements, cells and version: `change_container` is for those."""
-        ...
+    # Containers
 
-    async def touch_container(self, id: str, at: int, cells: int = 0) -> None:
-        """It is in use, and has begun so many cells more."""
-        ...
-
+    async def create_container(self, record: ContainerRecord) -> None: ...
     async def get_container(self, id: str, owner: str) -> ContainerRecord | None: ...
+    async def get_containers(self, ids: Sequence[str], owner: str) -> list[ContainerRecord]:
+        """Those of them that are there, in the order of the ids."""
+        ...
+
     async def list_containers(self, owner: str, page: Page, name: str | None = None) -> list[ContainerRecord]:
         """Without those whose record says `deleted`."""
         ...
@@ -223,10 +373,40 @@ class Records(Protocol):
         """The row, its files' rows and its versions; blobs are for `Blobs.remove_unused`."""
         ...
 
+    async def update_container(
+        self, id: str, *, memory: str | None = None, hosted: bytes | None = None, hold: Hold | None = None
+    ) -> bool:
+        """Change what is given and nothing else; False where the container is not there."""
+        ...
+
+    async def touch_container(self, id: str, at: int, cells: int = 0, hold: Hold | None = None) -> None:
+        """It is in use, and has begun so many cells more."""
+        ...
+
+    async def hold_container(self, id: str, owner: str, gateway_id: str) -> ContainerRecord | None:
+        """Give it to this gateway, if nobody has it or who has it lives no more; the record tells who has it now.
+
+        Given, it has a higher epoch than ever before, also where the gateway had it already. None where there is none.
+        """
+        ...
+
+    async def note_sandbox(self, id: str, hold: Hold, sandbox: bytes) -> None:
+        """Which sandbox has it, for whoever holds it next; empty where none has any more."""
+        ...
+
+    async def release_container(self, id: str, hold: Hold) -> bool:
+        """Let anybody have it, if the hold is still so."""
+        ...
+
+    async def find_sandboxes(self, ids: Sequence[str]) -> list[SandboxRow]:
+        """Of these containers, whoever's they are, those that are there: for housekeeping."""
+        ...
+
     async def change_container(self, id: str, change: Change) -> Changed | None:
         """Make its next version: no other change has the same number, in this process or another.
 
         None where it is not at the version that the change is to be made of: then nothing has happened.
+        `StorageExceeded` where the owner would have more bytes than the change says.
         """
         ...
 
@@ -238,11 +418,17 @@ class Records(Protocol):
     async def list_container_files(self, container_id: str, page: Page) -> list[ContainerFileRecord]: ...
     async def all_container_files(self, container_id: str) -> list[ContainerFileRecord]: ...
 
-    async def put_file(self, record: FileRecord) -> None:
-        """Its bytes are on the disk before the row is: it lives on, whatever happens to the machine."""
+    # Files
+
+    async def add_file(self, record: FileRecord, most: int | None = None) -> None:
+        """`StorageExceeded` where its owner would have more than `most` bytes then."""
         ...
 
     async def get_file(self, id: str, owner: str) -> FileRecord | None: ...
+    async def get_files(self, ids: Sequence[str], owner: str) -> list[FileRecord]:
+        """Those of them that are there, in the order of the ids."""
+        ...
+
     async def list_files(self, owner: str, page: Page, purpose: str | None = None) -> list[FileRecord]: ...
     async def delete_file(self, id: str, owner: str) -> bool: ...
     async def expire_files(self, now: int) -> int: ...
@@ -250,14 +436,48 @@ class Records(Protocol):
         """Of files and container files together: for quotas."""
         ...
 
+    async def spend_requests(self, owner: str, minute: int, wanted: int, most: int) -> int:
+        """Take so many of the requests that the owner has in this minute, or as many as are left; how many were."""
+        ...
+
+    # Retention
+
+    async def count_old(self, kind: Kept, before: int) -> Old:
+        """What `remove_old` would remove in all, if nothing changed meanwhile."""
+        ...
+
+    async def remove_old(self, kind: Kept, before: int, limit: int = 500) -> int:
+        """Remove up to so many of what has not been used since then; how many, and 0 once there are none.
+
+        A response goes when it is over and nothing goes on from it: a chain that is in use stays whole. Events go with
+        all others of their response. A container goes unless a gateway that lives has it, with its files; their bytes
+        are for `Blobs.sweep`.
+        """
+        ...
+
+    async def take_turn(self, name: str, who: str, seconds: float) -> bool:
+        """Whether this work is `who`'s for so long from now, as nobody else has it; no seconds give it back."""
+        ...
+
+    # Keys and secrets
+
     async def put_key(self, record: KeyRecord) -> None:
         """What was revoked stays so, whatever the record says."""
         ...
 
+    async def get_key(self, digest: str) -> KeyRecord | None: ...
     async def keys(self) -> list[KeyRecord]: ...
 
     async def secret(self, name: str) -> bytes:
         """32 random bytes under this name, made when first asked for: the key that seals compacted history."""
+        ...
+
+    async def agree(self, name: str, value: bytes) -> bytes:
+        """What all gateways have under this name: this, unless one of them was earlier with something else."""
+        ...
+
+    def blob_index(self) -> BlobIndex:
+        """For blobs that are kept in a bucket; good for as long as the records are open."""
         ...
 
     async def unused_blobs(self, known: Sequence[str]) -> list[str]:
@@ -298,15 +518,21 @@ class Blobs(Protocol):
     """
 
     def write(self) -> BlobWriter: ...
-    def stream(self, name: str, *, chunk: int = 1 << 20) -> AsyncIterator[bytes]:
-        """Raises `NotFound` before the first chunk."""
+    def stream(
+        self, name: str, *, start: int = 0, stop: int | None = None, chunk: int = 1 << 20
+    ) -> AsyncIterator[bytes]:
+        """Its bytes from `start` up to `stop`, without reading those before. `NotFound` before the first chunk."""
         ...
 
-    def path(self, name: str) -> Path | None:
-        """Where it lies on this machine, if it does; a part has no place of its own.
+    def local(self, names: Sequence[str]) -> AbstractAsyncContextManager[Mapping[str, Path | NotFound]]:
+        """These as files of this machine, which stay for as long as the context lasts; or why one cannot be had.
 
-        Blocks where its bytes may be damaged: they are read first.
+        Only for wholes: a part is read from the whole that it is of.
         """
+        ...
+
+    async def settle(self, name: str) -> None:
+        """Have it where no power cut can take it: before a row says that it is kept for good."""
         ...
 
     async def adopt(self, chunks: AsyncIterator[bytes]) -> Blob:
@@ -324,6 +550,12 @@ class Blobs(Protocol):
         """
         ...
 
+    async def count_unused(self, records: Records) -> Old:
+        """What `sweep` would remove of whole blobs."""
+        ...
+
     async def sweep(self, records: Records) -> int:
         """Remove what no record names for an hour and what half-finished writes left; how many."""
         ...
+
+    async def close(self) -> None: ...

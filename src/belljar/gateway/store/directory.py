@@ -6,27 +6,23 @@ import asyncio
 import fcntl
 import hashlib
 import os
-import re
 import secrets
 import sys
-import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 from belljar.errors import NotFound
 from belljar.gateway.store import blob_slices, disk_errors
-from belljar.gateway.store.base import Blob, Records
+from belljar.gateway.store.base import Blob, Old, Records
+from belljar.gateway.store.blob_files import OpenFile, digest_file, write_all
+from belljar.gateway.store.blob_names import HOUR, RECENT, damaged_content, is_name, no_content
 from belljar.gateway.store.blob_verification import Trust
+from belljar.gateway.store.spool import HOP, Spool
 
-HOP = 1 << 20
-"""Bytes for which going to a thread is worth it."""
-HOUR = 3600.0
-RECENT = 300.0
-"""Seconds within which every finished blob gets its record, by far."""
-_NAME = re.compile(r"[0-9a-f]{64}")
+_AT_ONCE = 4
+"""Threads that write many small blobs."""
 
 
 class DirectoryBlobs:
@@ -60,22 +56,45 @@ class DirectoryBlobs:
             return await incoming.finish()
 
     async def keep(self, contents: Sequence[bytes]) -> list[Blob]:
-        return await asyncio.to_thread(self._keep_all, contents)
+        """In a few threads: hashing and writing let one another run."""
+        share = -(-len(contents) // _AT_ONCE) or 1
+        shares = [contents[start : start + share] for start in range(0, len(contents), share)]
+        kept = await asyncio.gather(*(asyncio.to_thread(self._keep_all, one) for one in shares))
+        return [blob for one in kept for blob in one]
 
-    async def stream(self, name: str, *, chunk: int = HOP) -> AsyncIterator[bytes]:
+    async def stream(
+        self, name: str, *, start: int = 0, stop: int | None = None, chunk: int = HOP
+    ) -> AsyncIterator[bytes]:
         part = blob_slices.read(name)
         file = await asyncio.to_thread(self._open, name if part is None else part.whole)
-        at, left = (0, sys.maxsize) if part is None else (part.start, part.size)
+        at, end = (0, sys.maxsize) if part is None else (part.start, part.start + part.size)
+        end = end if stop is None else min(end, at + stop)
+        at += start
         try:
-            while data := await asyncio.to_thread(file.read, min(chunk, left), at):
+            while at < end and (data := await asyncio.to_thread(file.read, min(chunk, end - at), at)):
                 yield data
-                at, left = at + len(data), left - len(data)
+                at += len(data)
                 if len(data) < chunk:
                     return
         finally:
             del file  # at once: since Python 3.12 what a reader drops is freed some time later
 
+    @asynccontextmanager
+    async def local(self, names: Sequence[str]) -> AsyncIterator[Mapping[str, Path | NotFound]]:
+        # Nothing has to be pinned: what a record names is not removed, and what is open has its bytes in any case.
+        yield await asyncio.to_thread(lambda: {name: self._find(name) for name in dict.fromkeys(names)})
+
+    def _find(self, name: str) -> Path | NotFound:
+        try:
+            return self.path(name) or no_content(name)
+        except NotFound as error:
+            return error
+
+    async def settle(self, name: str) -> None:
+        await asyncio.to_thread(self._settle, name)
+
     def path(self, name: str) -> Path | None:
+        """Where it lies, if it does. Blocks where its bytes may be damaged: they are read first."""
         place = self._place(name)
         if place is None:
             return None
@@ -86,9 +105,8 @@ class DirectoryBlobs:
                 return None
         return place
 
-    def settle(self, name: str) -> None:
-        """Have a blob on the disk, so that no power cut can take it. Blocks."""
-        place = self._place(name)
+    def _settle(self, name: str) -> None:
+        place = self._place(blob_slices.whole(name))
         try:
             if place is None or self._trust.is_settled(found := place.stat()):
                 return
@@ -109,6 +127,19 @@ class DirectoryBlobs:
         unused = await records.unused_blobs(sorted(set(map(blob_slices.whole, names))))
         return await asyncio.to_thread(self._remove, unused, RECENT)
 
+    async def count_unused(self, records: Records) -> Old:
+        count = size = 0
+        for folder in await asyncio.to_thread(lambda: list(self._root.glob("[0-9a-f][0-9a-f]"))):
+            unused = await records.unused_blobs(await asyncio.to_thread(self._old, folder))
+            count += len(unused)
+            size += await asyncio.to_thread(self._measure, unused)
+        return Old(count, size)
+
+    def _measure(self, names: Iterable[str]) -> int:
+        """Their bytes; one may go meanwhile."""
+        places = [place for name in names if (place := self._place(name)) is not None]
+        return sum(place.stat().st_size for place in places if place.exists())
+
     async def sweep(self, records: Records) -> int:
         removed = await asyncio.to_thread(self._clear)
         for folder in await asyncio.to_thread(lambda: list(self._root.glob("[0-9a-f][0-9a-f]"))):
@@ -117,19 +148,40 @@ class DirectoryBlobs:
             removed += await asyncio.to_thread(self._remove, unused, HOUR)
         return removed
 
-    def _place(self, name: str) -> Path | None:
-        return self._root / name[:2] / name[2:] if _NAME.fullmatch(name) else None
+    async def find_id(self) -> str:
+        """By which a database tells this directory from one of another machine; made when first asked for."""
+        return await asyncio.to_thread(self._find_id)
 
-    def _open(self, name: str) -> _Open:
+    def _find_id(self) -> str:
+        path = self._root / "id"
+        with disk_errors.explained(self._root):
+            if not path.exists():
+                made = self._incoming / secrets.token_hex(16)
+                made.write_text(secrets.token_hex(16))
+                try:
+                    os.link(made, path)  # whole, and the first of several that start at once
+                except FileExistsError:
+                    pass
+                finally:
+                    made.unlink()
+            return path.read_text()
+
+    async def close(self) -> None:
+        pass
+
+    def _place(self, name: str) -> Path | None:
+        return self._root / name[:2] / name[2:] if is_name(name) else None
+
+    def _open(self, name: str) -> OpenFile:
         path = self._place(name)
         try:
             if path is not None:
-                return _Open(self._checked(path))
+                return OpenFile(self._checked(path))
         except FileNotFoundError:
             pass
         except OSError as error:
             raise disk_errors.of_system(error, self._root) from error
-        raise NotFound(f"There is no content {name!r}: it was deleted.")
+        raise no_content(name)
 
     def _is_trusted(self, place: Path) -> bool:
         try:
@@ -144,11 +196,8 @@ class DirectoryBlobs:
             found = os.fstat(file)
             if not self._trust.has(found):
                 name = place.parent.name + place.name
-                if _digest(file) != name:
-                    raise NotFound(
-                        f"The content {name!r} is damaged, as a power cut can leave it ({found.st_size} bytes are "
-                        "there); send the file again."
-                    )
+                if digest_file(file) != name:
+                    raise damaged_content(name, f"as a power cut can leave it ({found.st_size} bytes are there)")
                 self._trust.give_back(file, found)
         except BaseException:
             os.close(file)
@@ -202,7 +251,7 @@ class DirectoryBlobs:
         path = self._incoming / secrets.token_hex(16)
         file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
-            _write(file, data)
+            write_all(file, data)
             self._trust.give(file)
         except BaseException:
             path.unlink()
@@ -242,150 +291,25 @@ class DirectoryBlobs:
             os.close(directory)
 
 
-class Incoming:
-    """The port `BlobWriter`: a hop's worth is hashed and written in a thread while the next comes in."""
+class Incoming(Spool):
+    """The port `BlobWriter`: what came in is given its place."""
 
     def __init__(self, path: Path, keep: Callable[[Path, str], None], root: Path) -> None:
-        self._path = path
+        super().__init__(path, root)
         self._keep = keep
-        self._root = root
-        self._gathered: list[bytes] = []
-        self._waiting = 0
-        self._size = 0
-        self._hash = hashlib.sha256()
-        self._file: int | None = None
-        self._over = False
-        self._hop: asyncio.Future[None] | None = None
-        # A cancelled caller leaves its thread at work, and `discard` must not close the file under it.
-        self._turn = threading.Lock()
-
-    async def __aenter__(self) -> Incoming:
-        return self
-
-    async def __aexit__(self, *error: object) -> None:
-        if self._hop is not None:
-            self._hop.add_done_callback(_forget)
-        if not self._over:
-            await asyncio.shield(asyncio.to_thread(self._discard))
-
-    async def write(self, data: bytes) -> None:
-        self._check()
-        self._gathered.append(data)
-        self._waiting += len(data)
-        if self._waiting >= HOP:
-            await self._landed()
-            self._hop = asyncio.get_running_loop().run_in_executor(None, self._append, self._gather())
-
-    async def drain(self, read: Callable[[memoryview], int]) -> None:
-        await self._landed()
-        thread = ThreadPoolExecutor(1, "belljar-blob")
-        try:
-            await asyncio.get_running_loop().run_in_executor(thread, self._drain, self._gather(), read)
-        finally:
-            thread.shutdown(wait=False)
 
     async def finish(self) -> Blob:
         await self._landed()
         return await asyncio.to_thread(self._finish, self._gather())
 
-    async def _landed(self) -> None:
-        """The hop before is written; what went wrong with it is raised here."""
-        hop, self._hop = self._hop, None
-        if hop is not None:
-            await hop
-
-    def _check(self) -> None:
-        if self._over:
-            raise ValueError("this blob is finished or given up")
-
-    def _gather(self) -> list[bytes]:
-        pieces, self._gathered, self._waiting = self._gathered, [], 0
-        return pieces
-
-    # In threads from here
-
-    def _append(self, pieces: list[bytes]) -> None:
-        with self._turn, self._explained():
-            self._put(pieces)
-
-    def _drain(self, pieces: list[bytes], read: Callable[[memoryview], int]) -> None:
-        buffer = memoryview(bytearray(HOP))
-        with self._turn, self._explained():
-            self._put(pieces)
-            while count := read(buffer):
-                self._put((buffer[:count],))
-
     def _finish(self, pieces: list[bytes]) -> Blob:
-        with self._turn, self._explained():
+        with self._turn, disk_errors.explained(self._root):
             self._put(pieces)
             self._close()
-            name = self._hash.hexdigest()
-            self._keep(self._path, name)
+            blob = self._blob()
+            self._keep(self._path, blob.name)
             self._over = True
-            return Blob(name, self._size)
-
-    def _discard(self) -> None:
-        with self._turn:
-            self._over = True
-            self._close()
-            try:
-                self._path.unlink(missing_ok=True)
-            except OSError:
-                pass  # what went wrong before is what the caller should hear; `sweep` tries again
-
-    def _put(self, pieces: Iterable[bytes | memoryview]) -> None:
-        self._check()
-        if self._file is None:
-            self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        for piece in pieces:
-            self._hash.update(piece)
-            self._size += len(piece)
-            _write(self._file, piece)
-
-    def _close(self) -> None:
-        if self._file is not None:
-            os.close(self._file)
-            self._file = None
-
-    @contextmanager
-    def _explained(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            raise disk_errors.of_system(error, self._root) from error
-
-
-def _forget(hop: asyncio.Future[None]) -> None:
-    """What went wrong with a hop whose blob is given up is nobody's concern."""
-    if not hop.cancelled():
-        hop.exception()
-
-
-class _Open:
-    """An open file that closes once nobody holds it: a cancelled reader leaves its thread at work for a moment."""
-
-    def __init__(self, file: int) -> None:
-        self._file = file
-
-    def read(self, size: int, at: int) -> bytes:
-        return os.pread(self._file, size, at)
-
-    def __del__(self) -> None:
-        os.close(self._file)
-
-
-def _write(file: int, data: bytes | memoryview) -> None:
-    left = memoryview(data)
-    while left:
-        left = left[os.write(file, left) :]
-
-
-def _digest(file: int) -> str:
-    made, at = hashlib.sha256(), 0
-    while data := os.pread(file, HOP, at):
-        made.update(data)
-        at += len(data)
-    return made.hexdigest()
+            return blob
 
 
 def _sync(directory: Path) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from belljar.errors import OperatorError
@@ -18,6 +20,15 @@ def of_system(error: OSError, directory: Path) -> OperatorError:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return full(directory)
     return OperatorError(f"{directory} cannot be used: {error.strerror or error}; check the disk and its permissions")
+
+
+@contextmanager
+def explained(directory: Path) -> Iterator[None]:
+    """What the system refuses within is told so."""
+    try:
+        yield
+    except OSError as error:
+        raise of_system(error, directory) from error
 
 
 def of_sqlite(error: sqlite3.Error, path: Path) -> OperatorError:

@@ -12,32 +12,28 @@ _FINAL = frozenset({"completed", "incomplete", "failed", "cancelled"})
 
 
 class Recent:
-    """Only such as will not change any more, and until they are deleted, which one process does: see decision 0015."""
+    """Only such as will not change any more. Whether they are still there the store is asked first."""
 
     def __init__(self, most: int = MOST) -> None:
         self._most = most
         self._size = 0
         self._kept: OrderedDict[str, ResponseRecord] = OrderedDict()
 
-    def get(self, id: str, owner: str) -> ResponseRecord | None:
+    def get(self, id: str) -> ResponseRecord | None:
         record = self._kept.get(id)
-        if record is None or record.owner != owner:
-            return None
-        self._kept.move_to_end(id)
+        if record is not None:
+            self._kept.move_to_end(id)
         return record
 
     def add(self, record: ResponseRecord) -> None:
         if record.status not in _FINAL:
             return
+        if (before := self._kept.pop(record.id, None)) is not None:  # two have read it at once
+            self._size -= _size(before)
         self._kept[record.id] = record
         self._size += _size(record)
         while self._size > self._most:
             self._size -= _size(self._kept.popitem(last=False)[1])
-
-    def drop(self, id: str) -> None:
-        record = self._kept.pop(id, None)
-        if record is not None:
-            self._size -= _size(record)
 
 
 def _size(record: ResponseRecord) -> int:

@@ -84,6 +84,7 @@ def _response(row: Row) -> ResponseRecord:
         input=row[9],
         output=row[10],
         body=row[11],
+        holder=row[12],
     )
 
 
@@ -111,6 +112,9 @@ def _container(row: Row) -> ContainerRecord:
         deleted=bool(row[11]),
         hosted=row[12],
         version=row[13],
+        holder=row[14],
+        epoch=row[15],
+        sandbox=row[16],
     )
 
 
@@ -155,20 +159,13 @@ def _key(row: Row) -> KeyRecord:
 
 
 _encode = msgspec.json.encode
-_ONCE = ("owner", "created_at")
 
-RESPONSES = Table("responses", ResponseRecord, _response, once=_ONCE)
-CONVERSATIONS = Table("conversations", ConversationRecord, _conversation, once=_ONCE, write={"metadata": _encode})
+RESPONSES = Table("responses", ResponseRecord, _response)
+CONVERSATIONS = Table("conversations", ConversationRecord, _conversation, write={"metadata": _encode})
 ITEMS = Table("items", ItemRecord, _item, order=("n",))
-CONTAINERS = Table(
-    "containers",
-    ContainerRecord,
-    _container,
-    once=(*_ONCE, "requirements", "cells", "version"),
-    write={"requirements": _encode},
-)
+CONTAINERS = Table("containers", ContainerRecord, _container, write={"requirements": _encode})
 CONTAINER_FILES = Table(
     "container_files", ContainerFileRecord, _container_file, key=("container_id", "path"), once=("id", "created_at")
 )
-FILES = Table("files", FileRecord, _file, once=_ONCE)
+FILES = Table("files", FileRecord, _file)
 KEYS = Table("keys", KeyRecord, _key)

@@ -132,6 +132,58 @@ MIGRATIONS: Sequence[str] = (
     ) WITHOUT ROWID;
     INSERT INTO container_versions SELECT id, 0, cells, x'' FROM containers;
     """,
+    # Several gateways: which of them live, and which of them has a container or works on a response. A row of `usage`
+    # has what was summed for every upload before.
+    """
+    CREATE TABLE gateways (
+        id TEXT NOT NULL PRIMARY KEY,
+        address TEXT NOT NULL,
+        version TEXT NOT NULL,
+        until REAL NOT NULL
+    ) WITHOUT ROWID;
+    ALTER TABLE responses ADD COLUMN holder TEXT;
+    ALTER TABLE containers ADD COLUMN holder TEXT;
+    ALTER TABLE containers ADD COLUMN epoch INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE containers ADD COLUMN sandbox BLOB NOT NULL DEFAULT x'';
+    CREATE INDEX containers_held ON containers (holder) WHERE holder IS NOT NULL;
+    CREATE TABLE usage (
+        owner TEXT NOT NULL PRIMARY KEY,
+        bytes INTEGER NOT NULL DEFAULT 0,
+        minute INTEGER NOT NULL DEFAULT 0,
+        requests INTEGER NOT NULL DEFAULT 0
+    ) WITHOUT ROWID;
+    INSERT INTO usage (owner, bytes)
+        SELECT owner, sum(size) FROM (
+            SELECT owner, size FROM files
+            UNION ALL SELECT c.owner, f.size FROM containers AS c JOIN container_files AS f ON f.container_id = c.id
+        ) GROUP BY owner;
+    """,
+    # Blobs in a bucket. `due` is when an object may be deleted: from then on it cannot become a blob's any more.
+    """
+    CREATE TABLE blobs (
+        name TEXT NOT NULL PRIMARY KEY,
+        object TEXT NOT NULL UNIQUE,
+        size INTEGER NOT NULL,
+        finished_at REAL NOT NULL
+    ) WITHOUT ROWID;
+    CREATE TABLE garbage (
+        object TEXT NOT NULL PRIMARY KEY,
+        due REAL NOT NULL
+    ) WITHOUT ROWID;
+    CREATE INDEX garbage_by_due ON garbage (due);
+    """,
+    # What is old, and which gateway sees to it.
+    """
+    CREATE TABLE turns (
+        name TEXT NOT NULL PRIMARY KEY,
+        who TEXT NOT NULL,
+        until REAL NOT NULL
+    ) WITHOUT ROWID;
+    CREATE INDEX responses_by_age ON responses (created_at);
+    CREATE INDEX responses_by_previous ON responses (previous_id) WHERE previous_id IS NOT NULL;
+    CREATE INDEX containers_by_age ON containers (last_active_at);
+    CREATE INDEX files_by_age ON files (created_at);
+    """,
 )
 
 

@@ -6,14 +6,20 @@ import sqlite3
 from collections.abc import Sequence
 from enum import Enum
 
-import msgspec
-from msgspec import Struct, structs
+from msgspec import structs
 
-from belljar.gateway.store.base import Change, Changed, ContainerFileRecord, FileRef, Version
+from belljar.gateway.store import version_log
+from belljar.gateway.store.base import (
+    Change,
+    Changed,
+    ContainerFileRecord,
+    FileRef,
+    Hold,
+    Version,
+    storage_exceeded,
+)
 from belljar.gateway.store.rows import CONTAINER_FILES
-
-_encode_requirements = msgspec.json.encode
-_decode_requirements = msgspec.json.Decoder(tuple[str, ...]).decode
+from belljar.gateway.store.version_log import Before
 
 
 class Refusal(Enum):
@@ -21,43 +27,36 @@ class Refusal(Enum):
 
     MISSING = "missing"
     MOVED_ON = "moved on"
-
-
-class Before(Struct, frozen=True, array_like=True, omit_defaults=True):
-    """What a version changed, as it was before: enough to undo it."""
-
-    files: dict[str, FileRef | None] = {}
-    """By path; None where there was none."""
-    requirements: tuple[str, ...] | None = None
-    """None where they stayed."""
-
-
-_encode = msgspec.msgpack.encode
-_decode = msgspec.msgpack.Decoder(Before).decode
+    FENCED = "fenced"
 
 
 def make(connection: sqlite3.Connection, id: str, change: Change) -> Changed | Refusal:
     """The next version, inside a transaction that nobody else writes in: so a number is given once."""
-    found = connection.execute("SELECT version, cells, requirements FROM containers WHERE id = ?", (id,)).fetchone()
+    columns = "version, cells, requirements, owner, holder, epoch"
+    found = connection.execute(f"SELECT {columns} FROM containers WHERE id = ?", (id,)).fetchone()
     if found is None:
         return Refusal.MISSING
-    version, cells, requirements = found
+    version, cells, requirements, owner, *held = found
+    if change.hold is not None and held != [change.hold.gateway, change.hold.epoch]:
+        return Refusal.FENCED
     if change.after is not None and change.after != version:
         return Refusal.MOVED_ON
     gone = _take_away(connection, change.gone)
     before: dict[str, FileRef | None] = {one.path: FileRef(one.id, one.blob) for one in gone}
-    files = _put(connection, change.put, before)
-    had = None if change.requirements is None else _decode_requirements(requirements)
+    files, replaced = _put(connection, change.put, before)
+    added = sum(one.size for one in files) - replaced - sum(one.size for one in gone)
+    charge(connection, owner, added, change.most)
+    had = None if change.requirements is None else version_log.decode_requirements(requirements)
     if before or change.ran or had != change.requirements:
         version += 1
         if change.requirements is not None:
-            requirements = _encode_requirements(change.requirements)
+            requirements = version_log.encode_requirements(change.requirements)
         connection.execute(
             "UPDATE containers SET version = ?, requirements = ? WHERE id = ?", (version, requirements, id)
         )
         connection.execute(
             "INSERT INTO container_versions (container_id, number, cells, before) VALUES (?, ?, ?, ?)",
-            (id, version, cells, _encode(Before(before, had))),
+            (id, version, cells, version_log.encode(Before(before, had))),
         )
     return Changed(version=version, files=tuple(files), gone=tuple(gone))
 
@@ -69,11 +68,12 @@ def _take_away(connection: sqlite3.Connection, files: Sequence[ContainerFileReco
 
 def _put(
     connection: sqlite3.Connection, records: Sequence[ContainerFileRecord], before: dict[str, FileRef | None]
-) -> Sequence[ContainerFileRecord]:
-    """What is kept; `before` hears of what was at the paths."""
+) -> tuple[Sequence[ContainerFileRecord], int]:
+    """What is kept, and the bytes of what it replaced; `before` hears of what was at the paths."""
     if not records:
-        return records
+        return records, 0
     rows = list(map(CONTAINER_FILES.write, records))
+    replaced = 0
     connection.execute("SAVEPOINT put")
     if connection.executemany(CONTAINER_FILES.add, rows).rowcount == len(rows):
         kept = records  # all new, as those of an archive mostly are: nothing has to be looked up
@@ -81,25 +81,47 @@ def _put(
             before.setdefault(record.path, None)
     else:
         connection.execute("ROLLBACK TO put")
-        kept = [_replace(connection, record, before) for record in records]
+        done = [_replace(connection, record, before) for record in records]
+        kept, replaced = [record for record, _ in done], sum(size for _, size in done)
     connection.execute("RELEASE put")
-    return kept
+    return kept, replaced
 
 
 def _replace(
     connection: sqlite3.Connection, record: ContainerFileRecord, before: dict[str, FileRef | None]
-) -> ContainerFileRecord:
+) -> tuple[ContainerFileRecord, int]:
     there = connection.execute(
-        "SELECT id, blob, created_at FROM container_files WHERE container_id = ? AND path = ?",
+        "SELECT id, blob, created_at, size FROM container_files WHERE container_id = ? AND path = ?",
         (record.container_id, record.path),
     ).fetchone()
     connection.execute(CONTAINER_FILES.upsert, CONTAINER_FILES.write(record))
     if there is None:
         before.setdefault(record.path, None)
-        return record
-    id, blob, created_at = there
+        return record, 0
+    id, blob, created_at, size = there
     before.setdefault(record.path, FileRef(id, blob))
-    return structs.replace(record, id=id, created_at=created_at)
+    return structs.replace(record, id=id, created_at=created_at), size
+
+
+def is_held(connection: sqlite3.Connection, id: str, hold: Hold) -> bool:
+    """Whether the hold is still so; a container that is gone is nobody's."""
+    held = "SELECT 1 FROM containers WHERE id = ? AND holder = ? AND epoch = ?"
+    return bool(connection.execute(held, (id, hold.gateway, hold.epoch)).fetchall())
+
+
+def charge(connection: sqlite3.Connection, owner: str, added: int, most: int | None = None) -> None:
+    """The owner has so many bytes more; `StorageExceeded` where that is too much, and then nothing was done."""
+    if not added:
+        return
+    connection.execute(
+        "INSERT INTO usage (owner, bytes) VALUES (:owner, max(:added, 0))"
+        " ON CONFLICT (owner) DO UPDATE SET bytes = max(bytes + :added, 0)",
+        {"owner": owner, "added": added},
+    )
+    if most is not None and added > 0:
+        [bytes] = connection.execute("SELECT bytes FROM usage WHERE owner = ?", (owner,)).fetchone()
+        if bytes > most:
+            raise storage_exceeded(most)
 
 
 def read(connection: sqlite3.Connection, id: str, number: int) -> Version | None:
@@ -107,22 +129,14 @@ def read(connection: sqlite3.Connection, id: str, number: int) -> Version | None
     found = connection.execute("SELECT version, requirements FROM containers WHERE id = ?", (id,)).fetchone()
     if found is None or not 0 <= number <= found[0]:
         return None
-    requirements: tuple[str, ...] = _decode_requirements(found[1])
+    requirements = version_log.decode_requirements(found[1])
     rows = connection.execute("SELECT path, id, blob FROM container_files WHERE container_id = ?", (id,))
     files = {path: FileRef(file_id, blob) for path, file_id, blob in rows}
     later = connection.execute(
         "SELECT before FROM container_versions WHERE container_id = ? AND number > ? ORDER BY number DESC", (id, number)
     )
-    for (body,) in later:
-        before = _decode(body)
-        for path, ref in before.files.items():
-            if ref is None:
-                files.pop(path, None)
-            else:
-                files[path] = ref
-        if before.requirements is not None:
-            requirements = before.requirements
     counted = connection.execute(
         "SELECT cells FROM container_versions WHERE container_id = ? AND number = ?", (id, number)
     ).fetchone()
-    return Version(number=number, files=files, requirements=requirements, cells=0 if counted is None else counted[0])
+    cells = 0 if counted is None else counted[0]
+    return version_log.undo(number, files, requirements, cells, (body for (body,) in later))
