@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -22,6 +22,7 @@ FLAGS = (
     "--headless=new", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
     "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", "--remote-debugging-port=0",
     "--hide-scrollbars", "--disable-extensions", "--mute-audio", "--host-resolver-rules=MAP elsewhere 127.0.0.1",
+    "--disable-features=SpareRendererForSitePerProcess,BackForwardCache",  # processes and pages that nobody asks for
 )  # fmt: skip
 PATIENCE = 30.0
 KEYS = {"Enter": (13, "\r"), "Escape": (27, ""), "Tab": (9, ""), " ": (32, " ")}
@@ -53,6 +54,8 @@ class Browser:
 
     def __init__(self) -> None:
         self._home = Path(tempfile.mkdtemp(prefix="belljar-browser-"))
+        self._spare: list[tuple[str, str]] = []
+        """Contexts and targets of tabs that were closed, as good as new: a new one takes a second of the processor."""
 
     def __enter__(self) -> Self:
         program = needed(*NAMES)
@@ -76,13 +79,29 @@ class Browser:
         return self
 
     def tab(self, downloads: Path, *, width: int = 1200, height: int = 800, dark: bool = False) -> Tab:
-        context = self._wire.call("Target.createBrowserContext")["browserContextId"]
+        context, target = self._spare.pop() if self._spare else self._make()
         self._wire.call(
             "Browser.setDownloadBehavior", behavior="allow", downloadPath=str(downloads), browserContextId=context
         )
-        target = self._wire.call("Target.createTarget", url="about:blank", browserContextId=context)["targetId"]
         session = self._wire.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
-        return Tab(self._wire, session, context, width=width, height=height, dark=dark)
+        return Tab(
+            self._wire,
+            session,
+            lambda clean: self._take_back(context, target, clean),
+            width=width,
+            height=height,
+            dark=dark,
+        )
+
+    def _make(self) -> tuple[str, str]:
+        context = self._wire.call("Target.createBrowserContext")["browserContextId"]
+        return context, self._wire.call("Target.createTarget", url="about:blank", browserContextId=context)["targetId"]
+
+    def _take_back(self, context: str, target: str, clean: bool) -> None:
+        if clean:
+            self._spare.append((context, target))
+        else:
+            self._wire.call("Target.disposeBrowserContext", browserContextId=context)
 
     def __exit__(self, *error: object) -> None:
         if hasattr(self, "_wire"):
@@ -123,10 +142,13 @@ class Wire:
 class Tab:
     """A page, and a user in front of it."""
 
-    def __init__(self, wire: Wire, session: str, context: str, *, width: int, height: int, dark: bool) -> None:
+    def __init__(
+        self, wire: Wire, session: str, give_back: Callable[[bool], None], *, width: int, height: int, dark: bool
+    ) -> None:
         self._wire = wire
         self._session = session
-        self._context = context
+        self._give_back = give_back
+        self._origins: set[str] = set()
         for domain in ("Page", "Runtime", "Log", "Network", "DOM"):
             self.call(f"{domain}.enable")
         self.call(
@@ -139,11 +161,21 @@ class Tab:
         return self._wire.call(method, session=self._session, **params)
 
     def close(self) -> None:
-        self._wire.call("Target.disposeBrowserContext", browserContextId=self._context)
+        """All that was stored, emulated or added goes with it; after a page that failed, the whole tab does."""
+        clean = bool(self.run("/^http/.test(location.protocol) && (sessionStorage.clear(), true)"))
+        if clean:
+            self.call("Page.navigate", url="about:blank")
+            self.wait("location.href === 'about:blank'")
+            for origin in self._origins:
+                self.call("Storage.clearDataForOrigin", origin=origin, storageTypes="all")
+        self._wire.call("Target.detachFromTarget", sessionId=self._session)
+        self._wire.events = [event for event in self._wire.events if event.get("sessionId") != self._session]
+        self._give_back(clean)
 
     # -- going --------------------------------------------------------------------------------------------------------
 
     def open(self, address: str) -> None:
+        self._origins.add("/".join(address.split("/")[:3]))
         self.call("Page.navigate", url=address)
         self.wait("document.readyState === 'complete' && location.href !== 'about:blank'")
 

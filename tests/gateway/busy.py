@@ -296,7 +296,7 @@ def footprint(house: House, temporary: Path) -> Footprint:
         processes=Counter(one.partition(" ")[2] for one in seen.processes),
         descriptors=_kinds(seen.descriptors),
         cgroups=Counter({"all": len(seen.cgroups)}),
-        mounts=Counter({"here": seen.mounts}) + Counter(f"{_mounts(child)} in a namespace" for child in below(house)),
+        mounts=Counter(here=len(seen.mounts)) + Counter(f"{_mounts(child)} in a namespace" for child in below(house)),
         temporary=Counter(os.listdir(temporary)),
         rows=Counter(rows(house)),
         incoming=Counter(os.listdir(house.state / "blobs" / "incoming")),

@@ -21,7 +21,7 @@ def _scene() -> Iterator[Scene]:
 def house(_scene: Scene, tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     """`model="sim"` is the scripted model, `model="belljar"` the built-in one."""
     state = tmp_path_factory.mktemp("gateway") / "state"
-    with House(state, "--upstream", f"loop={_scene.server.base_url}") as house:
+    with House(state, "--upstream", f"loop={_scene.server.base_url}", preload=True) as house:
         yield house
 
 

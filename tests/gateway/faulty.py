@@ -48,14 +48,15 @@ def says(given: Any) -> bool:
 
 RUN = Interpreter.run
 Interpreter.run = no_cell  # type: ignore[method-assign]
-breaking(SqliteRecords, "put_response", "records")
+breaking(SqliteRecords, "add_response", "records")
+breaking(SqliteRecords, "end_response", "records")
 breaking(SqliteRecords, "add_events", "events")
 breaking(CellEmitter, "finish_run", "emitter")
 breaking(Emitter, "complete", "end")
 breaking(responses, "frames", "encoder", when=says)
 breaking(background, "sse", "encoder", when=says)
 breaking(socket, "encode", "encoder", when=says)
-breaking(Chunks, "frames", "encoder", when=says)
+breaking(Chunks, "make_frames", "encoder", when=says)
 
 if __name__ == "__main__":
     raise SystemExit(main())

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
-import sys
 from collections import deque
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Self, cast
 
-from tests.helpers import guarded
-from tests.helpers.guarded import BLOCKED
+from tests.helpers import forked
+from tests.helpers.forked import Forked
+from tests.helpers.loop_guard import BLOCKED
+from tests.helpers.processes import OwnProcess
 
 from belljar.testing import LoopbackUpstream, Received, Reply, ReplyStep
 
-GUARDED = Path(guarded.__file__)
 CODE: list[dict[str, Any]] = [{"type": "code_interpreter", "container": {"type": "auto"}}]
 OUTPUTS = ["code_interpreter_call.outputs"]
 
@@ -52,16 +51,23 @@ class Scene:
         return len(self._replies)
 
 
-class House:
+class House(OwnProcess):
     """`belljar serve` on a free port; leaving it stops it and everything in it."""
 
     def __init__(
-        self, state: Path, *flags: str, environment: dict[str, str] | None = None, discover: bool = False
+        self,
+        state: Path,
+        *flags: str,
+        environment: dict[str, str] | None = None,
+        discover: bool = False,
+        preload: bool = False,
     ) -> None:
-        self._command = [
-            sys.executable, str(GUARDED), "serve", "--json", "--port", "0", "--state-dir", str(state),
+        """With `preload`, it has the data stack ready, as it usually would: for one that serves many tests."""
+        self.command = [
+            "serve", "--json", "--port", "0", "--state-dir", str(state),
             "--log-level", "warning", *([] if discover else ["--no-discover"]), *flags,
         ]  # fmt: skip
+        self._preload = preload
         self.environment = {**os.environ, **(environment or {})}
         self.state = state
         self.log = state.with_name(f"{state.name}.log")
@@ -70,9 +76,7 @@ class House:
     def __enter__(self) -> Self:
         self.log.parent.mkdir(parents=True, exist_ok=True)
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen(
-                self._command, env=self.environment, stdout=subprocess.PIPE, stderr=log, text=True
-            )
+            self.process = self.start(env=self.environment, stdout=subprocess.PIPE, stderr=log)
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         self.told = json.loads(line or "{}")
@@ -83,35 +87,23 @@ class House:
         self.url = self.told["url"]
         return self
 
+    def start(self, **options: Any) -> subprocess.Popen[str]:
+        return Forked(*self.command, guard=True, preload=self._preload, stdin=subprocess.DEVNULL, **options)
+
     @property
     def base_url(self) -> str:
         return f"{self.url}/v1"
 
     def keys(self, *command: str) -> dict[str, Any]:
         """`belljar keys …`, as an operator calls it beside the gateway."""
-        told = subprocess.run(
-            [sys.executable, "-m", "belljar.cli", "keys", *command, "--json", "--state-dir", str(self.state)],
-            env=self.environment,
-            check=True,
-            capture_output=True,
-            timeout=60,
-        )
+        told = forked.run("keys", *command, "--json", "--state-dir", str(self.state), env=self.environment)
+        told.check_returncode()
         return cast(dict[str, Any], json.loads(told.stdout))
 
     def run(self) -> subprocess.CompletedProcess[str]:
         """What becomes of a gateway that cannot start."""
-        return subprocess.run(self._command, env=self.environment, capture_output=True, text=True, timeout=60)
-
-    def kill(self) -> None:
-        """As the kernel would, in the middle of everything."""
-        self.process.send_signal(signal.SIGKILL)
-        self.process.communicate(timeout=30)
+        return forked.run(*self.command, env=self.environment)
 
     def __exit__(self, *error: object) -> None:
-        if self.process.poll() is None:
-            self.process.send_signal(signal.SIGTERM)
-        try:
-            self.process.communicate(timeout=60)
-        finally:
-            self.process.kill()
+        super().__exit__(*error)
         assert BLOCKED not in (log := self.log.read_text(errors="replace")), log

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +23,14 @@ WHERE = ["emitter", "end", "encoder", "interpreter", "records"]
 """What can be broken, and is met by any stream that runs code and is stored."""
 
 
+class Faulty(House):
+    """A gateway whose parts break when they are told to."""
+
+    def start(self, **options: Any) -> subprocess.Popen[str]:
+        program = Path(__file__).with_name("faulty.py")
+        return subprocess.Popen([sys.executable, str(program), *self.command], text=True, **options)
+
+
 def put(broken: Path, names: str) -> None:
     """All of it at once: the gateway may look at any moment."""
     new = broken.with_suffix(".new")
@@ -33,9 +43,7 @@ def faulty(_scene: Scene, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     state = tmp_path_factory.mktemp("faulty") / "state"
     broken = state.with_name("broken")
     put(broken, "")
-    house = House(state, "--upstream", f"loop={_scene.server.base_url}", environment={"BROKEN": str(broken)})
-    house._command[1:2] = [str(Path(__file__).with_name("faulty.py"))]
-    with house:
+    with Faulty(state, "--upstream", f"loop={_scene.server.base_url}", environment={"BROKEN": str(broken)}) as house:
         yield house
 
 

@@ -2,45 +2,72 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 import pytest
-from tests.gateway.houses import GUARDED
-from tests.helpers.guarded import BLOCKED
+import uvloop
+from tests.helpers.loop_guard import BLOCKED, watch
 
-PROGRAM = """
-import asyncio, sys, time
-sys.path.insert(0, {folder!r})
-import guarded, uvloop
-guarded.install()
+MOST = 0.2
+PATIENCE = 60.0
 
-def spin(seconds):
+
+def spin(seconds: float, until: Callable[[], bool] = lambda: False) -> None:
     end = time.thread_time() + seconds
-    while time.thread_time() < end:
+    while time.thread_time() < end and not until():
         pass
 
-async def work():
-    await asyncio.sleep(0.2)
-    {work}
-    await asyncio.sleep(0.2)
 
-with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-    runner.run(work())
-"""
+async def works(heard: threading.Event) -> None:
+    spin(PATIENCE, heard.is_set)
 
 
+async def waits(heard: threading.Event) -> None:
+    heard.wait(PATIENCE)
+
+
+async def works_beside_it(heard: threading.Event) -> None:
+    await asyncio.to_thread(spin, 3 * MOST)
+
+
+async def works_in_small_pieces(heard: threading.Event) -> None:
+    for _ in range(30):
+        spin(MOST / 10)
+        await asyncio.sleep(0)
+
+
+async def has_nothing_to_do(heard: threading.Event) -> None:
+    await asyncio.sleep(3 * MOST)
+
+
+@pytest.mark.parametrize("make", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
 @pytest.mark.parametrize(
     ("work", "told"),
     [
-        ("spin(3 * guarded.MOST)", True),
-        ("await asyncio.to_thread(spin, 2 * guarded.MOST)", False),
-        ("time.sleep(1.5 * guarded.MOST)", False),
-        ("for _ in range(20): spin(0.1 * guarded.MOST); await asyncio.sleep(0)", False),
+        (works, "of work"),
+        (waits, "of waiting"),
+        (works_beside_it, ""),
+        (works_in_small_pieces, ""),
+        (has_nothing_to_do, ""),
     ],
 )
-def test_only_what_holds_the_loop_up_by_working_is_told(work: str, told: bool) -> None:
-    program = PROGRAM.format(folder=str(GUARDED.parent), work=work)
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=100, check=True)
-    assert (BLOCKED in done.stderr) == told
-    assert ("in spin" in done.stderr) == told
+def test_only_what_holds_the_loop_up_is_told(
+    make: Callable[[], asyncio.AbstractEventLoop],
+    work: Callable[[threading.Event], Coroutine[Any, Any, None]],
+    told: str,
+) -> None:
+    heard, lines = threading.Event(), list[str]()
+
+    def hear(line: str) -> None:
+        lines.append(line)
+        heard.set()
+
+    with asyncio.Runner(loop_factory=make) as runner:
+        watch(runner.get_loop(), hear, MOST)
+        runner.run(work(heard))
+    assert [line.count(BLOCKED) for line in lines] == ([1] if told else [])
+    assert all(told in line and f"in {work.__name__}" in line for line in lines)

@@ -51,7 +51,8 @@ def home(_scene: Scene, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ho
     (there / "secret.txt").write_text(SECRET)
     (project / "link.txt").symlink_to(there / "secret.txt")
     (project / "out").symlink_to(there)
-    with House(there / "state", "--project", str(project), "--upstream", f"loop={_scene.server.base_url}") as house:
+    upstream = f"loop={_scene.server.base_url}"
+    with House(there / "state", "--project", str(project), "--upstream", upstream, preload=True) as house:
         yield house
 
 

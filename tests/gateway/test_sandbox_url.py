@@ -6,10 +6,9 @@ import base64
 import http.client
 import json
 import os
-import signal
+import re
 import socket
 import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
@@ -24,6 +23,9 @@ from tests.gateway.houses import House, Scene
 from tests.gateway.test_first_minute import cell, logs
 from tests.gateway.test_loop import ask
 from tests.gateway.test_sandboxed import end, python, told
+from tests.helpers import forked
+from tests.helpers.forked import Forked
+from tests.helpers.processes import OwnProcess
 from tests.unit.test_packages import wheel
 
 from belljar.gateway.interpreter.prompts import RESTARTED
@@ -35,7 +37,7 @@ LIVE = "belljar:code_interpreter_call.output.delta"
 WAIT = "import os, time\nprint('on', flush=True)\nwhile not os.path.exists('go'): time.sleep(0.01)\n"
 
 
-class Server:
+class Server(OwnProcess):
     """`belljar sandbox` as a process of its own; leaving it stops it. May be entered again."""
 
     def __init__(self, home: Path, *flags: str, environment: dict[str, str] | None = None) -> None:
@@ -46,16 +48,10 @@ class Server:
 
     def __enter__(self) -> Self:
         self._home.mkdir(parents=True, exist_ok=True)
-        command = [sys.executable, "-m", "belljar.cli", "sandbox", "--json", "--warm", "0", *self._flags]
-        places = {"BELLJAR_CACHE_DIR": str(self._home / "cache")}
+        command = ["sandbox", "--json", "--warm", "0", *self._flags]
+        variables = {**os.environ, "BELLJAR_CACHE_DIR": str(self._home / "cache"), **self._environment}
         with (self._home / "server.log").open("ab") as log:
-            self.process = subprocess.Popen(
-                command,
-                env={**os.environ, **places, **self._environment},
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-            )
+            self.process = Forked(*command, env=variables, stdout=subprocess.PIPE, stderr=log)
         assert self.process.stdout is not None
         self.told = json.loads(self.process.stdout.readline())
         self.url = self.told["url"]
@@ -71,19 +67,6 @@ class Server:
             return cast(dict[str, Any], json.load(connection.getresponse()))
         finally:
             connection.close()
-
-    def kill(self) -> None:
-        """As the kernel would, in the middle of everything."""
-        self.process.send_signal(signal.SIGKILL)
-        self.process.communicate(timeout=30)
-
-    def __exit__(self, *error: object) -> None:
-        if self.process.poll() is None:
-            self.process.send_signal(signal.SIGTERM)
-        try:
-            self.process.communicate(timeout=60)
-        finally:
-            self.process.kill()
 
 
 class _Unix(http.client.HTTPConnection):
@@ -380,3 +363,38 @@ def test_with_isolation_per_call_each_has_a_sandbox_of_its_own(near: Server, sce
         assert [cell(response, number).status for number in range(3)] == ["completed"] * 3
         assert logs(response, 1) == logs(response, 2) == "(False, False, 'kept')"
         until(lambda: near.health["current_load"] == 0)
+
+
+# -- several servers --------------------------------------------------------------------------------------------------
+
+
+def test_of_several_servers_one_may_die(scene: Scene, tmp_path: Path) -> None:
+    """Its containers heal at the other, each server is told of by metrics and doctor, and it comes back."""
+    one, other = Server(tmp_path / "one"), Server(tmp_path / "other")
+    flags = ("--sandbox-url", one.url, "--sandbox-url", other.url)
+    with other, House(tmp_path / "state", *flags, "--packages", "none", *behind(scene)) as house:
+        with one, opened(house) as client:
+            until(lambda: servers_up(house) == {one.url: 1, other.url: 1})
+            containers = []
+            while not (one.health["current_load"] and other.health["current_load"]):
+                scene.play([python("kept = 1")], "ok")
+                containers.append(cell(ask(client)).container_id)
+            told = forked.run("doctor", *flags, env=dict(os.environ)).stdout
+            assert told.count("ok       sandbox server") == 2, told
+            one.kill()
+        for container in containers:
+            scene.play([python("1")], "ok")
+            with opened(house) as client:
+                again = ask(client, tools=[{"type": "code_interpreter", "container": container}])
+            assert logs(again) == "1"
+        until(lambda: servers_up(house) == {one.url: 0, other.url: 1})
+        assert ready(house)[0] == 200
+        with one:
+            until(lambda: servers_up(house) == {one.url: 1, other.url: 1})
+
+
+def servers_up(house: House) -> dict[str, int]:
+    with urllib.request.urlopen(f"{house.url}/metrics") as answer:
+        text = answer.read().decode()
+    found = re.findall(r'^belljar_sandbox_server_up\{server="(.*?)"\} (\d)$', text, re.MULTILINE)
+    return {url: int(up) for url, up in found}

@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 from openai import OpenAI
 from openai.types.responses import Response
-from tests.gateway.houses import House, Scene
+from tests.gateway.houses import CODE, House, Scene
 from tests.gateway.test_first_minute import cell, logs
 from tests.gateway.test_loop import ask, messages
 from tests.unit.test_packages import wheel
@@ -120,10 +120,30 @@ def forgetful(scene: Scene, tmp_path: Path) -> Iterator[OpenAI]:
         yield client
 
 
+def test_with_isolation_per_call_the_calls_of_a_turn_run_at_once(forgetful: OpenAI, scene: Scene) -> None:
+    span = "import time; began = time.time(); time.sleep(4); open('{0}', 'w').write('{0}'); print(began, time.time())"
+    scene.play([call("code_interpreter", code=span.format(name)) for name in "abc"], "Done.")
+    with forgetful.responses.stream(
+        model="sim",
+        input="three at once",
+        tools=CODE,  # type: ignore[arg-type]
+        include=["code_interpreter_call.outputs"],
+    ) as stream:
+        events = list(stream)
+        response = stream.get_final_response()
+    assert [event.sequence_number for event in events] == list(range(len(events)))
+    done = [event.output_index for event in events if event.type == "response.output_item.done"]
+    assert done == sorted(done), "each item is told to its end before the next"
+    spans = [tuple(map(float, logs(response, number).split())) for number in range(3)]
+    assert max(began for began, _ in spans) < min(ended for _, ended in spans)
+    files = forgetful.containers.files.list(cell(response).container_id)
+    assert sorted(one.path for one in files) == ["/mnt/data/a", "/mnt/data/b", "/mnt/data/c"]
+
+
 def test_with_isolation_per_call_each_has_a_sandbox_of_its_own(forgetful: OpenAI, scene: Scene) -> None:
     make = "x = 1\nopen('/tmp/trace', 'w').close()\n_ = open('kept.txt', 'w').write('kept')"
     look = "import os\n('x' in globals(), os.path.exists('/tmp/trace'), open('kept.txt').read())"
-    scene.play([python(make), python(look), python(look)], "apart", [python(look)], "still")
+    scene.play([python(make)], [python(look), python(look)], "apart", [python(look)], "still")
     response = ask(forgetful)
     assert [cell(response, number).status for number in range(3)] == ["completed"] * 3
     assert logs(response, 1) == logs(response, 2) == "(False, False, 'kept')"

@@ -7,37 +7,39 @@ import contextlib
 import logging
 import secrets
 import socket
-import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
 from typing import Literal, Self, cast
 
+from belljar import __version__
 from belljar.config import Settings, Upstream
 from belljar.errors import BadSettings, InvalidRequest
 from belljar.gateway.builtin_model import model as builtin_model
-from belljar.gateway.containers import Containers, Policy
+from belljar.gateway.containers import Containers, Policy, find_sandboxes
 from belljar.gateway.engine.conversations import Conversations
 from belljar.gateway.engine.sealing import Sealer
 from belljar.gateway.engine.service import Engine
-from belljar.gateway.engine.services import EngineServices
-from belljar.gateway.engine.services import Options as EngineOptions
+from belljar.gateway.engine.services import EngineOptions, EngineServices
 from belljar.gateway.interpreter import Interpreter
+from belljar.gateway.membership import Membership
+from belljar.gateway.peers import Peers
 from belljar.gateway.sandbox_backend import find_backend
 from belljar.gateway.server.app import GatewayApp
 from belljar.gateway.server.audit import Audit
-from belljar.gateway.server.interfaces import Services
+from belljar.gateway.server.interfaces import ServerServices
 from belljar.gateway.server.log import Journal
 from belljar.gateway.server.metrics import Metrics
-from belljar.gateway.server.options import Options as ServerOptions
-from belljar.gateway.server.options import Quota
-from belljar.gateway.store import lock
+from belljar.gateway.server.options import Quota, ServerOptions
+from belljar.gateway.store import lock, retention
 from belljar.gateway.store.base import Blobs, Records
+from belljar.gateway.store.configured_store import find_database, open_blobs, open_records
 from belljar.gateway.store.keys import Keyring
-from belljar.gateway.store.local_store import open_store
+from belljar.gateway.store.local_store import open_local_blobs, open_local_records
 from belljar.gateway.upstream import loop_guard
-from belljar.gateway.upstream.discovery import by_key, on_local_ports
+from belljar.gateway.upstream.discovery import find_by_key, find_local
 from belljar.gateway.upstream.models import Models
 from belljar.gateway.upstream.transport import Transport
 from belljar.http_server import run
@@ -46,6 +48,8 @@ from belljar.vendors.deltas import Model
 
 _SWEEP = 30.0
 """Seconds between two looks for containers that expired."""
+_RECOVER = 3.0
+"""Seconds between two looks for responses whose gateway died."""
 _CLEAN = 3600.0
 """Seconds between two looks for files that expired and bytes that nobody names."""
 _LOOK = 5.0
@@ -61,12 +65,33 @@ def build(
     journal: Journal = lambda answered: None,
     model: Model | None = None,
     private: bool = False,
+    shared: Shared | None = None,
 ) -> Gateway:
     """A gateway as the settings want it; entering it starts it. `journal` gets a line for each request.
 
-    `model` stands in for the built-in one. A `private` gateway has no door, so it asks nobody for a key.
+    `model` stands in for the built-in one. A `private` gateway has no door, so it asks nobody for a key, and always a
+    store of its own. One that is `shared` has a store that others may have too.
     """
-    return Gateway(settings, journal, model=model, private=private)
+    assert private or shared is not None or find_database(settings) is None, "the only one would end all others"
+    return Gateway(settings, journal, model=model, private=private, shared=shared)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shared:
+    """What a gateway needs that is not the only one of its store."""
+
+    address: str
+    """Where the others reach it: http://HOST:PORT, or unix:PATH."""
+
+
+def share(settings: Settings, door: socket.socket) -> Shared | None:
+    """What a gateway that listens there tells the others of its database; None where it has a store of its own."""
+    if find_database(settings) is None:
+        return None
+    if settings.peer_address is not None:
+        return Shared(address=settings.peer_address)
+    host = settings.host if settings.host not in ("0.0.0.0", "::") else socket.gethostbyname(socket.gethostname())
+    return Shared(address=f"http://{reachable(host)}:{door.getsockname()[1]}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +112,8 @@ class StartReport:
     keys: int | None
     """How many are good; None where none are asked for."""
     state_dir: str
+    database: str | None
+    """Where the one is that it shares with others."""
 
 
 class Gateway:
@@ -95,8 +122,15 @@ class Gateway:
     app: GatewayApp
 
     def __init__(
-        self, settings: Settings, journal: Journal, *, model: Model | None = None, private: bool = False
+        self,
+        settings: Settings,
+        journal: Journal,
+        *,
+        model: Model | None = None,
+        private: bool = False,
+        shared: Shared | None = None,
     ) -> None:
+        self._shared = shared
         self._settings = settings
         self._journal = journal
         self._model = model
@@ -121,30 +155,51 @@ class Gateway:
     async def _start(self) -> None:
         settings, stack = self._settings, self._stack
         settings.check_gateway()
-        stack.enter_context(lock.held(settings.state_dir))
-        records, blobs = open_store(settings.state_dir)
+        if self._shared is None:
+            stack.enter_context(lock.held(settings.state_dir))
+        records = open_local_records(settings.state_dir) if self._private else await open_records(settings)
         stack.push_async_callback(records.close)
+        blobs = open_local_blobs(settings.state_dir) if self._private else await open_blobs(settings, records)
+        stack.push_async_callback(blobs.close)
         keys = None if self._private else await self._keyring(records)
-        ground = self._ground = await find_backend(settings)
+        kept = None if self._shared is None else partial(find_sandboxes, records)
+        ground = self._ground = await find_backend(settings, lambda: records.secret("deployment"), kept)
         stack.push_async_callback(ground.source.close)
         # The jail starts and imports the data stack, which takes seconds, while requests already come in.
         self._preparing = asyncio.create_task(ground.get_ready())
         stack.push_async_callback(_cancel, self._preparing)
         policy = _policy(settings)
-        containers = Containers(records, blobs, ground.source, policy)
+        membership = self._membership = await self._join(records)
+        peers = None if membership.alone else Peers(records, membership)
+        if peers is not None:
+            stack.push_async_callback(peers.close)
+        clock = membership.now
+        containers = Containers(
+            records,
+            blobs,
+            ground.source,
+            policy,
+            membership=membership,
+            tell_dropped=None if peers is None else peers.tell_dropped,
+            clock=clock,
+        )
         stack.push_async_callback(containers.close)
         me = secrets.token_hex(8)
         upstreams, sought = self._discover()
-        self._upstreams = tuple(loop_guard.marked(one, me) for one in upstreams)
+        self._upstreams = tuple(loop_guard.add_mark(one, me) for one in upstreams)
         transport = Transport()
         stack.push_async_callback(transport.close)
-        marked = [loop_guard.marked(one, me) for one in sought]
+        marked = [loop_guard.add_mark(one, me) for one in sought]
         self._models = Models(self._upstreams, transport, sought=marked, own=self._model)
         stack.push_async_callback(self._models.close)
         metrics = Metrics()
         metrics.sandboxes.ask("busy", how=lambda: containers.count_sandboxes()[0])
         metrics.sandboxes.ask("idle", how=lambda: containers.count_sandboxes()[1])
         metrics.sandboxes.ask("warm", how=ground.spare)
+        ground.observe_claims(metrics)
+        for place, (url, _, _) in enumerate(ground.servers()):
+            metrics.servers_up.ask(url, how=lambda place=place: float(ground.servers()[place][1]))  # type: ignore[misc]
+            metrics.servers_free.ask(url, how=lambda place=place: float(ground.servers()[place][2]))  # type: ignore[misc]
         self._engine = Engine(
             EngineServices(
                 records=records,
@@ -153,31 +208,52 @@ class Gateway:
                 interpreter=Interpreter(containers, policy, ground.packages),
                 models=self._models,
                 sealer=Sealer(records),
+                membership=membership,
                 options=_engine_options(settings),
                 observe=Audit(metrics),
+                clock=clock,
             )
         )
         stack.push_async_callback(self._engine.close)
         if lost := await self._engine.recover():
             _log.warning("%d responses were cut off when the gateway last ended", lost)
-        services = Services(
+        services = ServerServices(
             engine=self._engine,
-            conversations=Conversations(records),
+            conversations=Conversations(records, clock),
             containers=containers,
             models=self._models,
             records=records,
             blobs=blobs,
             health=self,
             keys=keys,
+            peers=peers,
+            clock=clock,
         )
         options = _server_options(settings)
         self.app = GatewayApp(services, options, metrics=metrics, journal=self._journal, me=me)
         self._every(_LOOK, self._models.watch)
         self._every(_SWEEP, containers.sweep)
-        self._every(_CLEAN, lambda: _clean(records, blobs))
+        if not membership.alone:
+            self._every(_RECOVER, self._engine.recover)
+        self._every(_CLEAN, lambda: clean(records, blobs, settings, membership.id))
 
-    async def _keyring(self, records: Records) -> Keyring | None:
-        """None where nobody else can reach us and there has never been a key: the last one revoked opens no door."""
+    async def _join(self, records: Records) -> Membership:
+        """Be there for the other gateways of this store, where there may be some."""
+        shared = self._shared
+        membership = Membership(
+            records,
+            address="" if shared is None else shared.address,
+            alone=shared is None,
+            version=__version__,
+            life=self._settings.gateway_timeout,
+        )
+        await membership.join()
+        self._stack.push_async_callback(membership.leave)
+        self._stack.push_async_callback(_cancel, asyncio.create_task(membership.keep_beating()))
+        return membership
+
+    async def _keyring(self, records: Records) -> Keyring:
+        """`InvalidRequest` where others can reach us and there is no good key."""
         made = await records.keys()
         good = sum(key.revoked_at is None for key in made)
         if not good and not is_loopback(self._settings.host):
@@ -187,7 +263,7 @@ class Gateway:
                 param="host",
             )
         self._good_keys = good if made else None
-        return Keyring(records) if made else None
+        return Keyring(records)
 
     def _check_configured(self) -> tuple[Upstream, ...]:
         for one in self._settings.upstreams:
@@ -207,13 +283,15 @@ class Gateway:
         if not self._settings.discover:
             return [*configured], []
         variables = self._settings.provider_variables
-        found = by_key(variables, configured)
+        found = find_by_key(variables, configured)
         for one in filter(self._leads_back, found):
             _log.warning(
                 "the environment says that %s is at %s, which is this gateway: left out", one.name, one.base_url
             )
         upstreams = [*configured, *(one for one in found if not self._leads_back(one))]
-        return upstreams, [one for one in on_local_ports(variables, upstreams) if not self._leads_back(one)]
+        if find_database(self._settings) is not None:  # others of it, on other machines, would not have what is here
+            return upstreams, []
+        return upstreams, [one for one in find_local(variables, upstreams) if not self._leads_back(one)]
 
     def _leads_back(self, upstream: Upstream) -> bool:
         return not self._private and loop_guard.leads_back(upstream.base_url, self._settings.host, self._settings.port)
@@ -245,6 +323,8 @@ class Gateway:
 
     async def problems(self) -> list[str]:
         """Why no request should come here now."""
+        if self._membership.suspended:
+            return ["the store does not answer"]
         problem = await self._ground.problem()
         if problem is not None:
             return [problem]
@@ -253,8 +333,11 @@ class Gateway:
         error = self._preparing.exception()
         return [f"the sandbox did not start: {error}"] if error else []
 
-    async def serve(self, door: socket.socket, announce: Callable[[StartReport], None]) -> None:
-        """Answer at this socket until told to stop by SIGINT or SIGTERM, or until the jail turns out not to start."""
+    async def serve(self, door: socket.socket, announce: Callable[[StartReport], None], *inner: socket.socket) -> None:
+        """Answer at this socket until told to stop by SIGINT or SIGTERM, or until the jail turns out not to start.
+
+        Also at the `inner` ones, which only other gateways know.
+        """
         settings = self._settings
         server = run.Server(
             run.config(
@@ -267,7 +350,7 @@ class Gateway:
             )
         )
         with stopped_by_signals(server.stop):
-            serving = asyncio.create_task(server.serve(sockets=[door]))
+            serving = asyncio.create_task(server.serve(sockets=[door, *inner]))
             try:
                 await asyncio.wait({serving, server.listening}, return_when=asyncio.FIRST_COMPLETED)
                 if not serving.done():
@@ -295,10 +378,10 @@ class Gateway:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_LISTS):
                 await self._models.list()
-        troubles = self._models.troubles()
+        troubles = self._models.list_troubles()
         names = (builtin_model.NAME, *(one.name for one in self._upstreams), *troubles)
         models: dict[str, list[str]] = {name: [] for name in names}
-        for info in self._models.known():
+        for info in self._models.list_known():
             models.setdefault(info.owned_by, []).append(info.id)
         url = f"http://{reachable(settings.host)}:{door.getsockname()[1]}"
         return StartReport(
@@ -306,11 +389,12 @@ class Gateway:
             page=f"{url}/" if settings.page else None,
             models=models,
             troubles=troubles,
-            nobody_at=self._models.nobody_at(),
+            nobody_at=self._models.list_silent_places(),
             isolation=self.isolation,
             packages=self._ground.summary(),
             keys=self._good_keys,
             state_dir=str(settings.state_dir),
+            database=None if (address := find_database(settings)) is None else str(address),
         )
 
 
@@ -322,8 +406,14 @@ async def _cancel(task: asyncio.Task[None]) -> None:
         task.exception()
 
 
-async def _clean(records: Records, blobs: Blobs) -> None:
-    await records.expire_files(int(time.time()))
+async def clean(records: Records, blobs: Blobs, settings: Settings, me: str) -> None:
+    """Remove what has expired, what is too old, and the bytes that nobody names."""
+    now = await records.now()
+    await records.expire_files(int(now))
+    if limits := retention.find_limits(settings, now):
+        gone = await retention.remove_old(records, limits, me)
+        if gone and any(gone.values()):
+            _log.info("removed as too old: %s", ", ".join(f"{count} {kind}" for kind, count in gone.items() if count))
     await blobs.sweep(records)
 
 
@@ -338,7 +428,8 @@ def _policy(settings: Settings) -> Policy:
         packages=settings.packages,
         isolation=cast(Literal["per_container", "per_call"], settings.isolation),
         sandboxes_per_owner=settings.quota_sandboxes,
-        whole_archives=settings.quota_bytes is None,
+        bytes_per_owner=settings.quota_bytes,
+        claim_timeout=settings.claim_timeout,
     )
 
 
@@ -348,6 +439,7 @@ def _engine_options(settings: Settings) -> EngineOptions:
         timeout=settings.timeout,
         interpreter=settings.code_interpreter,
         turns=settings.max_turns,
+        parallel=settings.isolation == "per_call",
         executor=cast(Literal["belljar", "provider"], settings.executor),
     )
 

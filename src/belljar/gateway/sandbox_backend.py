@@ -1,17 +1,19 @@
-"""Choose where a gateway's code runs: this host's own jail, a sandbox server, or nowhere."""
+"""Choose where a gateway's code runs: this host's own jail, a sandbox server, pods of Kubernetes, or nowhere."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
+from typing import Protocol, TypeAlias
 
 from belljar.config import Settings
 from belljar.errors import BadSettings, BelljarError, CannotConfine, Refused
-from belljar.sandbox.base import Sandbox, SandboxSource, Spec
+from belljar.sandbox.base import Attached, Sandbox, SandboxHandle, SandboxSource, Spec
 from belljar.sandbox.default import options as source_options
+from belljar.sandbox.default import remote_source
 from belljar.sandbox.local import diagnosis
 from belljar.sandbox.local.probe import probe
 from belljar.sandbox.packages import Installed
@@ -23,6 +25,19 @@ _GREETING = 2.0
 _AGAIN = 1.0
 """Seconds before a server that is not ready is looked at again."""
 _log = logging.getLogger("belljar.gateway")
+
+
+FindSandboxes: TypeAlias = Callable[[Collection[str]], Awaitable[Mapping[str, tuple[int | None, SandboxHandle | None]]]]
+"""Of these containers, those that are there: the epoch under which one is held now, and the sandbox that it has."""
+
+
+class ClaimMetrics(Protocol):
+    """What is counted of claims on pods."""
+
+    def count_made(self) -> None: ...
+    def count_ready(self, seconds: float, launch: str) -> None: ...
+    def count_ended(self, reason: str) -> None: ...
+    def ask_waiting(self, how: Callable[[], float]) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,14 +57,26 @@ class SandboxBackend:
     """The same in words for the banner, with the remedy where there is less than there could be."""
     spare: Callable[[], int]
     """Sandboxes that are ready and nobody's yet."""
+    servers: Callable[[], Sequence[tuple[str, bool, int]]] = tuple
+    """Of several servers, each: its address, whether it is well, and how many sandboxes it may give yet."""
+    observe_claims: Callable[[ClaimMetrics], None] = lambda metrics: None
+    """Have it told what becomes of claims on pods, where sandboxes come from there."""
     greeting: float = 0.0
     """Seconds that getting ready is worth waiting for before the banner tells what there is."""
 
 
-async def find_backend(settings: Settings) -> SandboxBackend:
-    """`CannotConfine` with the remedy where code is to run on this host and it cannot keep it apart."""
+async def find_backend(
+    settings: Settings, deployment: Callable[[], Awaitable[bytes]], find_sandboxes: FindSandboxes | None = None
+) -> SandboxBackend:
+    """`CannotConfine` with the remedy where code is to run on this host and it cannot keep it apart.
+
+    `deployment` is asked for what gateways over the same store have in common, and no others. `find_sandboxes` tells
+    which sandboxes their containers count on; None where there is one gateway alone.
+    """
     if not settings.code_interpreter:
         return _nowhere()
+    if settings.warm_pool is not None:
+        return _pods(settings, settings.warm_pool, (await deployment()).hex()[:16], find_sandboxes)
     return await _jail(settings) if settings.sandbox_url is None else _server(settings, settings.sandbox_url)
 
 
@@ -63,8 +90,16 @@ async def _no_problem() -> None:
 class _Off:
     """The source of a gateway without the code interpreter."""
 
-    def acquire(self, spec: Spec) -> AbstractAsyncContextManager[Sandbox]:
-        raise Refused("the code interpreter is switched off here (code_interpreter = false)")
+    def acquire(
+        self, spec: Spec, *, epoch: int | None = None, wait: float = 0.0, container: str | None = None
+    ) -> AbstractAsyncContextManager[Sandbox]:
+        raise self._refusal()
+
+    def attach(self, handle: SandboxHandle, epoch: int) -> AbstractAsyncContextManager[Attached]:
+        raise self._refusal()
+
+    def _refusal(self) -> Refused:
+        return Refused("the code interpreter is switched off here (code_interpreter = false)")
 
     async def close(self) -> None: ...
 
@@ -106,46 +141,120 @@ async def _jail(settings: Settings) -> SandboxBackend:
 # -- a sandbox server -------------------------------------------------------------------------------------------------
 
 
-def _server(settings: Settings, url: str) -> SandboxBackend:
-    from belljar.sandbox.remote import RemoteSource
+def _server(settings: Settings, urls: tuple[str, ...]) -> SandboxBackend:
+    from belljar.sandbox.remote import ServersSource
 
-    source = RemoteSource(url, token=settings.sandbox_token, patience=settings.claim_timeout)
+    source = remote_source(settings, urls)
+    where = f"sandbox server{'s' if len(urls) > 1 else ''} at {', '.join(urls)}"
 
     async def get_ready() -> None:
-        said = ""
-        while True:
-            try:
-                await source.prepare()
-                break
-            except Refused as error:
-                if str(error) != said:
-                    said = str(error)
-                    _log.warning("%s", said)
-            await asyncio.sleep(_AGAIN)
-        if settings.packages == "data" and (
-            refusal := judge_stack(source.packages).refusal(f" on the sandbox server at {url}")
-        ):
-            raise BadSettings(refusal)
-
-    def summary() -> str:
-        if settings.packages == "none":
-            return "the standard library"
-        return "no answer yet" if source.isolation is None else f"{judge_stack(source.packages).summary} (there)"
+        await _prepare(source.prepare)
+        _check_packages(settings, source.packages, f" on the {where}")
 
     async def problem() -> str | None:
         try:
+            if isinstance(source, ServersSource):
+                await source.look()
+                return source.problem
             await source.prepare()
         except BelljarError as error:
             return str(error)
         return None
 
+    def servers() -> Sequence[tuple[str, bool, int]]:
+        several = source.servers if isinstance(source, ServersSource) else ()
+        return [(one.url, one.problem is None, one.free) for one in several]
+
     return SandboxBackend(
         source=source,
         get_ready=get_ready,
         problem=problem,
-        isolation=lambda: f"sandbox server at {url}: {source.isolation or 'no answer yet'}",
+        servers=servers,
+        isolation=lambda: f"{where}: {source.isolation or 'no answer yet'}",
         packages=lambda: source.packages,
-        summary=summary,
+        summary=lambda: _summarize(settings, source),
         spare=lambda: source.spare,
         greeting=_GREETING,
     )
+
+
+# -- pods of Kubernetes -----------------------------------------------------------------------------------------------
+
+
+def _pods(settings: Settings, pool: str, deployment: str, find_sandboxes: FindSandboxes | None) -> SandboxBackend:
+    from belljar.sandbox.kubernetes import ClaimSource
+    from belljar.sandbox.kubernetes.access import find_access
+
+    access = find_access()
+    source = ClaimSource(
+        access,
+        namespace=settings.sandbox_namespace,
+        pool=pool,
+        deployment=deployment,
+        port=settings.sandbox_port,
+        token=settings.sandbox_token,
+        patience=settings.claim_timeout,
+        most=settings.max_sandboxes,
+        kept=find_sandboxes,
+    )
+    place = f"warm pool {pool} in namespace {settings.sandbox_namespace} at {access.url}"
+
+    async def get_ready() -> None:
+        await _prepare(source.prepare)
+        _check_packages(settings, source.packages, f" in the pods of the {place}")
+
+    async def problem() -> str | None:
+        return source.problem
+
+    def observe_claims(metrics: ClaimMetrics) -> None:
+        events = source.claims.events
+        events.made, events.ready, events.ended = metrics.count_made, metrics.count_ready, metrics.count_ended
+        metrics.ask_waiting(lambda: source.claims.waiting)
+
+    return SandboxBackend(
+        source=source,
+        observe_claims=observe_claims,
+        get_ready=get_ready,
+        problem=problem,
+        isolation=lambda: f"a pod for each sandbox, {place}: {source.isolation or 'no answer yet'}",
+        packages=lambda: source.packages,
+        summary=lambda: _summarize(settings, source),
+        spare=int,
+        greeting=_GREETING,
+    )
+
+
+# -- what is elsewhere ------------------------------------------------------------------------------------------------
+
+
+class _Elsewhere(Protocol):
+    """Sandboxes whose packages and walls are known once somebody has looked."""
+
+    @property
+    def packages(self) -> tuple[Installed, ...]: ...
+    @property
+    def isolation(self) -> str | None: ...
+
+
+async def _prepare(prepare: Callable[[], Awaitable[None]]) -> None:
+    """Look until it is ready. What is wrong with it is said once."""
+    said = ""
+    while True:
+        try:
+            return await prepare()
+        except Refused as error:
+            if str(error) != said:
+                said = str(error)
+                _log.warning("%s", said)
+        await asyncio.sleep(_AGAIN)
+
+
+def _check_packages(settings: Settings, packages: tuple[Installed, ...], where: str) -> None:
+    if settings.packages == "data" and (refusal := judge_stack(packages).refusal(where)):
+        raise BadSettings(refusal)
+
+
+def _summarize(settings: Settings, source: _Elsewhere) -> str:
+    if settings.packages == "none":
+        return "the standard library"
+    return "no answer yet" if source.isolation is None else f"{judge_stack(source.packages).summary} (there)"

@@ -16,9 +16,11 @@ from belljar.errors import Lost, NotFound, Refused
 from belljar.gateway.containers.capacity import Capacity
 from belljar.gateway.containers.container import Container, Incoming, Services, State, Use
 from belljar.gateway.containers.policy import Policy
+from belljar.gateway.containers.workspace import Live
+from belljar.gateway.membership import Membership
 from belljar.gateway.store.base import Blob, Change, ContainerRecord, Records
 from belljar.gateway.store.local_store import open_store
-from belljar.sandbox.base import Cell, Content, FileInfo, Sandbox, SandboxSource, Spec
+from belljar.sandbox.base import Cell, Content, FileInfo, Sandbox, SandboxHandle, SandboxSource, Spec
 from belljar.sandbox.outputs import Exit, FileChanged, Output, Stdout
 
 ME = "key_me"
@@ -30,6 +32,8 @@ class Played:
     def __init__(self) -> None:
         self.id = "played"
         self.alive = True
+        self.handle: SandboxHandle | None = None
+        self.detached = False
         self.kept: dict[str, bytes] = {}
         self.cells: dict[str, Callable[[], Iterable[Output]]] = {}
         self.refuses = ""
@@ -37,6 +41,11 @@ class Played:
     @property
     def files(self) -> Played:
         return self
+
+    async def detach(self) -> SandboxHandle:
+        assert self.handle is not None
+        self.detached = True
+        return self.handle
 
     async def write(self, name: str, content: Content) -> FileInfo:
         if name == self.refuses:
@@ -110,7 +119,7 @@ async def staged(directory: Path, isolation: Literal["per_container", "per_call"
 
     class Source:
         @asynccontextmanager
-        async def acquire(self, spec: Spec) -> AsyncIterator[Sandbox]:
+        async def acquire(self, spec: Spec, *, epoch: int | None = None, **_: object) -> AsyncIterator[Sandbox]:
             played = Played()
             played.cells = {
                 "ok": lambda: [Exit("ok")],
@@ -134,8 +143,10 @@ async def staged(directory: Path, isolation: Literal["per_container", "per_call"
     policy = Policy(isolation=isolation)
     capacity = Capacity(cast(SandboxSource, Source()), policy, lambda: 1000.0)
     record = ContainerRecord(id="cntr_1", owner=ME, name="x", created_at=0, last_active_at=0)
-    await records.put_container(record)
-    container = Container(record.id, ME, Services(records, blobs, capacity, policy, lambda: 1000.0))
+    await records.create_container(record)
+    container = Container(
+        record.id, ME, Services(records, blobs, capacity, policy, Membership(records), lambda: 1000.0)
+    )
     try:
         yield InputFiles(records, container, made, blob)
     finally:
@@ -353,7 +364,8 @@ def test_packages_that_two_processes_add_at_once_are_all_kept(play: Callable[...
             return found
 
         stage.records.get_container = overtaken  # type: ignore[method-assign]
-        wanted, version = await stage.container.require(["ours"])
+        live = Live(stage.container.id, Spec(), cast(Sandbox, Played()), stage.container.end)
+        wanted, version = await stage.container.require(live, ["ours"])
         assert (wanted, version) == (("ours", "theirs"), 2)
 
     play(scenario)

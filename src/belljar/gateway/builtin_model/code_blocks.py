@@ -47,7 +47,7 @@ _TELLING = (
 _SAID = (ast.Sub, ast.Div, ast.In, ast.NotIn, ast.Is, ast.IsNot)
 
 
-def cells(message: str) -> tuple[str, ...]:
+def find_cells(message: str) -> tuple[str, ...]:
     """The pieces of Python to run, in order; none if the message is something else."""
     blocks = [found for found in _FENCE.finditer(message) if found["language"].lower() in _PYTHON]
     if blocks:
@@ -66,10 +66,10 @@ def is_python(text: str) -> bool:
             tree = compile(plain, "<message>", "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
-    return plain != text or any(map(_tells, ast.walk(tree)))
+    return plain != text or any(map(_is_telling, ast.walk(tree)))
 
 
-def _tells(node: ast.AST) -> bool:
+def _is_telling(node: ast.AST) -> bool:
     match node:
         case ast.Constant(value=value):
             return isinstance(value, int | float | complex) and not isinstance(value, bool)

@@ -28,7 +28,7 @@ from msgspec import UNSET, Struct
 
 from belljar.errors import InvalidRequest
 from belljar.gateway.builtin_model import retelling
-from belljar.gateway.builtin_model.code_blocks import LONGEST, cells, is_python
+from belljar.gateway.builtin_model.code_blocks import LONGEST, find_cells, is_python
 from belljar.gateway.builtin_model.schema_samples import Unfit, sample
 from belljar.vendors.deltas import CallBegun, CallEnd, CallPiece, Delta, Finish, Text, Traits, UsageDelta
 from belljar.vendors.request import ModelRequest
@@ -89,14 +89,14 @@ class BuiltIn:
         if isinstance(decided, PlannedCall):
             written = decided.arguments
             yield [CallBegun(0, ids.new("call"), decided.name, decided.custom)]
-            for piece in _lines(written, "\\n"):
+            for piece in _split_lines(written, "\\n"):
                 yield [CallPiece(0, piece)]
             yield [CallEnd(0, written)]
         else:
-            written, reason = _cut(_format_answer(decided, request), request.max_output_tokens)
-            for piece in _lines(written, "\n"):
+            written, reason = _cut_text(_format_answer(decided, request), request.max_output_tokens)
+            for piece in _split_lines(written, "\n"):
                 yield [Text(piece)]
-        yield [Finish(reason), UsageDelta(_usage(request, written))]
+        yield [Finish(reason), UsageDelta(_count_usage(request, written))]
 
 
 class PlannedCall(Struct, frozen=True):
@@ -107,7 +107,7 @@ class PlannedCall(Struct, frozen=True):
     custom: bool = False
 
 
-class _Seen(Struct, frozen=True):
+class _Facts(Struct, frozen=True):
     """What the rules look at."""
 
     request: ModelRequest
@@ -130,11 +130,11 @@ Decided: TypeAlias = PlannedCall | str
 
 def decide(request: ModelRequest) -> Decided:
     """The answer of the first rule that has one."""
-    seen = _look(request)
-    return next((decided for rule in _RULES if (decided := rule(seen)) is not None), _ABOUT)
+    facts = _find_facts(request)
+    return next((decided for rule in _RULES if (decided := rule(facts)) is not None), _ABOUT)
 
 
-def _parts_in_python(message: InputItem) -> tuple[str, ...]:
+def _find_python_parts(message: InputItem) -> tuple[str, ...]:
     """Of a message that is not Python as a whole: notes on the files that came with it stand beside the code."""
     if not isinstance(message, Message) or isinstance(message.content, str):
         return ()
@@ -142,7 +142,7 @@ def _parts_in_python(message: InputItem) -> tuple[str, ...]:
     return tuple(text for text in texts if is_python(text))
 
 
-def _look(request: ModelRequest) -> _Seen:
+def _find_facts(request: ModelRequest) -> _Facts:
     items = request.plain_items
     users = [at for at, item in enumerate(items) if isinstance(item, Message) and item.role == "user"]
     message = dedent(retelling.read_text(items[users[-1]])).strip() if users else ""
@@ -150,11 +150,11 @@ def _look(request: ModelRequest) -> _Seen:
     usable = () if request.tool_choice == "none" else request.tools
     tools = [tool for tool in usable if isinstance(tool, FunctionTool | CustomTool)]
     ours = (tool for tool in tools if isinstance(tool, FunctionTool) and tool.name == _INTERPRETER)
-    return _Seen(
+    return _Facts(
         request=request,
         message=message,
         since=since,
-        python=cells(message) or (_parts_in_python(items[users[-1]]) if users else ()),
+        python=find_cells(message) or (_find_python_parts(items[users[-1]]) if users else ()),
         done=tuple(item for item in since if isinstance(item, CodeInterpreterCall)),
         interpreter=next(ours, None),
         functions=tuple(tool for tool in tools if tool.name != _INTERPRETER),
@@ -164,84 +164,84 @@ def _look(request: ModelRequest) -> _Seen:
 # -- the rules --------------------------------------------------------------------------------------------------------
 
 
-def _decide_summary(seen: _Seen) -> Decided | None:
-    if SUMMARISE not in (seen.request.instructions or ""):
+def _decide_summary(facts: _Facts) -> Decided | None:
+    if SUMMARISE not in (facts.request.instructions or ""):
         return None
-    asking = bool(seen.message) and not seen.since  # the newest message is not part of what it asks for
-    return retelling.digest(seen.request.plain_items[:-1] if asking else seen.request.plain_items)
+    asking = bool(facts.message) and not facts.since  # the newest message is not part of what it asks for
+    return retelling.write_digest(facts.request.plain_items[:-1] if asking else facts.request.plain_items)
 
 
-def _decide_on_results(seen: _Seen) -> Decided | None:
-    outputs = [item for item in seen.since if isinstance(item, FunctionCallOutput | CustomToolCallOutput)]
-    return "\n\n".join(retelling.describe_result(output, seen.since) for output in outputs) or None
+def _decide_on_results(facts: _Facts) -> Decided | None:
+    outputs = [item for item in facts.since if isinstance(item, FunctionCallOutput | CustomToolCallOutput)]
+    return "\n\n".join(retelling.describe_result(output, facts.since) for output in outputs) or None
 
 
-def _decide_named_tool(seen: _Seen) -> Decided | None:
-    choice = seen.request.tool_choice
-    if not isinstance(choice, Choice) or seen.done:
+def _decide_named_tool(facts: _Facts) -> Decided | None:
+    choice = facts.request.tool_choice
+    if not isinstance(choice, Choice) or facts.done:
         return None
     name = choice.type if choice.name is UNSET else choice.name
-    if name == _INTERPRETER and seen.interpreter:
-        return _run(seen)
-    return next((_make_call(tool, seen.message) for tool in seen.functions if tool.name == name), None)
+    if name == _INTERPRETER and facts.interpreter:
+        return _plan_run(facts)
+    return next((_make_call(tool, facts.message) for tool in facts.functions if tool.name == name), None)
 
 
-def _decide_spelled_call(seen: _Seen) -> Decided | None:
+def _decide_spelled_call(facts: _Facts) -> Decided | None:
     """Such as `{"name": "get_weather", "arguments": {"location": "Rome"}}`."""
-    functions = {tool.name: tool for tool in seen.functions}
-    if not functions or '"name"' not in seen.message:
+    functions = {tool.name: tool for tool in facts.functions}
+    if not functions or '"name"' not in facts.message:
         return None
     decoder = json.JSONDecoder()
-    for brace in islice(_OBJECT.finditer(seen.message[:LONGEST]), _MOST_OBJECTS):
+    for brace in islice(_OBJECT.finditer(facts.message[:LONGEST]), _MOST_OBJECTS):
         try:
-            value, _ = decoder.raw_decode(seen.message, brace.start())
+            value, _ = decoder.raw_decode(facts.message, brace.start())
         except (ValueError, RecursionError):
             continue
         tool = functions.get(str(value.get("name")))
         if tool:
             arguments = value.get("arguments", {})
-            written = arguments if isinstance(arguments, str) else _json(arguments)
+            written = arguments if isinstance(arguments, str) else _encode_json(arguments)
             return PlannedCall(tool.name, written, isinstance(tool, CustomTool))
     return None
 
 
-def _decide_python(seen: _Seen) -> Decided | None:
-    left = len(seen.python) - len(seen.done)
-    if left > 0 and seen.interpreter and all(map(_ran_well, seen.done)):
-        return _run(seen)
-    if not seen.done:
-        return _NO_TOOL if left > 0 and seen.request.tool_choice != "required" else None
-    told = retelling.describe_cells(seen.done, seen.request.call_outputs)
-    return f"{told}\n\nNot run: the last {left} of {len(seen.python)} blocks." if left > 0 else told
+def _decide_python(facts: _Facts) -> Decided | None:
+    left = len(facts.python) - len(facts.done)
+    if left > 0 and facts.interpreter and all(map(_ran_well, facts.done)):
+        return _plan_run(facts)
+    if not facts.done:
+        return _NO_TOOL if left > 0 and facts.request.tool_choice != "required" else None
+    told = retelling.describe_cells(facts.done, facts.request.call_outputs)
+    return f"{told}\n\nNot run: the last {left} of {len(facts.python)} blocks." if left > 0 else told
 
 
-def _decide_meant_tool(seen: _Seen) -> Decided | None:
-    words = _words(seen.message)
-    return next((_make_call(tool, seen.message) for tool in seen.functions if _words(tool.name) & words), None)
+def _decide_matching_tool(facts: _Facts) -> Decided | None:
+    words = _split_words(facts.message)
+    return next((_make_call(tool, facts.message) for tool in facts.functions if _split_words(tool.name) & words), None)
 
 
-def _decide_required_tool(seen: _Seen) -> Decided | None:
-    if seen.request.tool_choice != "required":
+def _decide_required_tool(facts: _Facts) -> Decided | None:
+    if facts.request.tool_choice != "required":
         return None
-    made = (_make_call(tool, seen.message) for tool in seen.functions)
-    return next(made, _run(seen) if seen.interpreter else None)
+    made = (_make_call(tool, facts.message) for tool in facts.functions)
+    return next(made, _plan_run(facts) if facts.interpreter else None)
 
 
-_RULES: tuple[Callable[[_Seen], Decided | None], ...] = (
+_RULES: tuple[Callable[[_Facts], Decided | None], ...] = (
     _decide_summary,
     _decide_on_results,
     _decide_named_tool,
     _decide_spelled_call,
     _decide_python,
-    _decide_meant_tool,
+    _decide_matching_tool,
     _decide_required_tool,
 )
 
 
-def _run(seen: _Seen) -> PlannedCall:
+def _plan_run(facts: _Facts) -> PlannedCall:
     """The next piece of Python; the message as a text where it has none and must be run all the same."""
-    code = seen.python[len(seen.done)] if seen.python else repr(seen.message)
-    return PlannedCall(_INTERPRETER, _json({"code": code}))
+    code = facts.python[len(facts.done)] if facts.python else repr(facts.message)
+    return PlannedCall(_INTERPRETER, _encode_json({"code": code}))
 
 
 def _ran_well(cell: CodeInterpreterCall) -> bool:
@@ -256,7 +256,7 @@ def _make_call(tool: FunctionTool | CustomTool, message: str) -> PlannedCall:
     return PlannedCall(tool.name, _make_fitting_json(schema, message, "tools", f"the parameters of '{tool.name}'"))
 
 
-def _words(text: str) -> set[str]:
+def _split_words(text: str) -> set[str]:
     """Of four letters or more: `get_weather` has one, and so has `getWeather`."""
     return set(re.findall(r"[a-z]{4,}", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", text).lower()))
 
@@ -274,7 +274,7 @@ def _format_answer(text: str, request: ModelRequest) -> str:
 
 def _make_fitting_json(schema: Mapping[str, Json], text: str, param: str, what: str) -> str:
     try:
-        return _json(sample(schema, text))
+        return _encode_json(sample(schema, text))
     except Unfit as error:
         raise InvalidRequest(
             f"Invalid '{param}': the built-in model has no value for {what}: {error}."
@@ -284,21 +284,21 @@ def _make_fitting_json(schema: Mapping[str, Json], text: str, param: str, what: 
         ) from None
 
 
-def _cut(text: str, tokens: int | None) -> tuple[str, Literal["stop", "length"]]:
+def _cut_text(text: str, tokens: int | None) -> tuple[str, Literal["stop", "length"]]:
     if tokens is None or len(text) <= tokens * _CHARACTERS:
         return text, "stop"
     return text[: tokens * _CHARACTERS], "length"
 
 
-def _lines(text: str, end: str) -> list[str]:
+def _split_lines(text: str, end: str) -> list[str]:
     return [piece for piece in re.split(f"(?<={re.escape(end)})", text) if piece]
 
 
-def _json(value: object) -> str:
+def _encode_json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _usage(request: ModelRequest, written: str) -> Usage:
+def _count_usage(request: ModelRequest, written: str) -> Usage:
     read = len(request.instructions or "") + sum(len(retelling.read_text(item)) for item in request.plain_items)
     taken, given = -(-read // _CHARACTERS), -(-len(written) // _CHARACTERS)
     return Usage(input_tokens=taken, output_tokens=given, total_tokens=taken + given)

@@ -44,13 +44,13 @@ def read_text(item: InputItem) -> str:
 def describe_cells(cells: Sequence[CodeInterpreterCall], told: Mapping[str, str]) -> str:
     """Each cell: what it showed, why it stopped if it did; then links to all files. `told` helps where outputs lack."""
     paths = dict.fromkeys(path for cell in cells if cell.belljar is not UNSET for path in cell.belljar.files)
-    parts = [_cell(cell, told.get(cell.id, "")) for cell in cells]
+    parts = [_describe_cell(cell, told.get(cell.id, "")) for cell in cells]
     if paths:
         parts.append("Files: " + ", ".join(f"[{path}](sandbox:/mnt/data/{path})" for path in paths))
     return "\n\n".join(parts)
 
 
-def _cell(cell: CodeInterpreterCall, told: str) -> str:
+def _describe_cell(cell: CodeInterpreterCall, told: str) -> str:
     shown = (told if cell.outputs is None else read_text(cell)).rstrip()
     images = sum(isinstance(output, Image) for output in cell.outputs or ())
     end = cell.belljar
@@ -62,7 +62,7 @@ def _cell(cell: CodeInterpreterCall, told: str) -> str:
         head += f" and made {images} image{'s' if images > 1 else ''}"
     elif not shown and not stopped:
         head += " and showed nothing"
-    parts = [f"{head}:", fence(shown)] if shown else [f"{head}."]
+    parts = [f"{head}:", add_fence(shown)] if shown else [f"{head}."]
     if stopped and stopped.removesuffix(".") not in shown:
         parts.append(stopped)
     return "\n\n".join(parts)
@@ -72,10 +72,10 @@ def describe_result(output: FunctionCallOutput | CustomToolCallOutput, items: Se
     """What a function of the caller's gave."""
     calls = (item for item in items if isinstance(item, FunctionCall | CustomToolCall))
     name = next((call.name for call in calls if call.call_id == output.call_id), "The function")
-    return f"{name} gave:\n\n{fence(read_text(output))}"
+    return f"{name} gave:\n\n{add_fence(read_text(output))}"
 
 
-def fence(text: str) -> str:
+def add_fence(text: str) -> str:
     """In a fence that nothing inside can close, with the middle left out of a long text."""
     if len(text) > SHOWN:
         half = SHOWN // 2
@@ -85,19 +85,19 @@ def fence(text: str) -> str:
     return f"{fence}\n{text}\n{fence}"
 
 
-def digest(items: Sequence[InputItem]) -> str:
+def write_digest(items: Sequence[InputItem]) -> str:
     """The conversation in short, a line an item."""
-    return "\n".join(line for item in items if (line := _gist(item))) or "Nothing has been said."
+    return "\n".join(line for item in items if (line := _describe_item(item))) or "Nothing has been said."
 
 
-def _gist(item: InputItem) -> str:
-    text = _short(read_text(item))
+def _describe_item(item: InputItem) -> str:
+    text = _shorten(read_text(item))
     match item:
         case Message(role=role):
             return f"{role}: {text}"
         case CodeInterpreterCall(code=code, belljar=end):
             made = f"; files: {', '.join(end.files)}" if end is not UNSET and end.files else ""
-            return f"code: {_short(code or '')} -> {text or 'no output'}{made}"
+            return f"code: {_shorten(code or '')} -> {text or 'no output'}{made}"
         case FunctionCall(name=name) | CustomToolCall(name=name):
             return f"call: {name}({text})"
         case FunctionCallOutput() | CustomToolCallOutput():
@@ -105,6 +105,6 @@ def _gist(item: InputItem) -> str:
     return ""
 
 
-def _short(text: str) -> str:
+def _shorten(text: str) -> str:
     line = " ".join(text.split())
     return line if len(line) <= GIST else line[: GIST - 1] + "…"

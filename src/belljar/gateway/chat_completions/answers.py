@@ -1,4 +1,4 @@
-"""Translate our events to chunks of a chat completion, and our responses to whole chat completions.
+"""Translate our events to chunks of a chat encode_completion, and our responses to whole chat completions.
 
 Cells that we ran are no tool calls of the client's to answer: they are under a key of our own, `belljar`, as the items
 that they are in the Responses API. Files are cited as URLs to fetch them from.
@@ -41,13 +41,13 @@ _BETWEEN = "\n\n"
 """A chat answer is one message: ours are told apart by a paragraph."""
 
 
-def fault_of(error: BelljarError) -> Fault:
+def find_fault(error: BelljarError) -> Fault:
     """As everywhere, but for an unknown model, which this endpoint answers with 404."""
     found = faults.of(error)
     return structs.replace(found, status=404) if found.code == "model_not_found" else found
 
 
-def fault_of_failed(error: ResponseError | None) -> Fault:
+def build_failed_fault(error: ResponseError | None) -> Fault:
     """Chat completions have no failed answers, only errors."""
     return Fault(
         status=500,
@@ -57,24 +57,24 @@ def fault_of_failed(error: ResponseError | None) -> Fault:
     )
 
 
-def error_frame(fault: Fault) -> bytes:
+def encode_error_frame(fault: Fault) -> bytes:
     """How a chat stream says that it broke."""
     return b"data: %b\n\n" % faults.body(fault)
 
 
-def completion(response: Response, base_url: str = "", ignored: tuple[Ignored, ...] = ()) -> bytes:
+def encode_completion(response: Response, base_url: str = "", ignored: tuple[Ignored, ...] = ()) -> bytes:
     """The answer in one piece; `base_url` begins the URLs of files, `ignored` is what the engine never saw."""
-    message, logprobs = _message(response, base_url)
-    body = _head(response, "chat.completion")
+    message, logprobs = _build_message(response, base_url)
+    body = _build_head(response, "chat.completion")
     body["choices"] = [
         {
             "index": 0,
             "message": message,
             "logprobs": {"content": logprobs, "refusal": None} if logprobs else None,
-            "finish_reason": _finish_reason(response),
+            "finish_reason": _find_finish_reason(response),
         }
     ]
-    body["usage"] = _usage(response.usage)
+    body["usage"] = _build_usage(response.usage)
     body.update(_describe_extras(response, ignored))
     return codec.encode(body)
 
@@ -101,7 +101,7 @@ class Chunks:
         self._citations = 0
         self._failed = False
 
-    def frames(self, told: Iterable[events.Event]) -> Iterator[bytes]:
+    def make_frames(self, told: Iterable[events.Event]) -> Iterator[bytes]:
         """The frames that these events make, in order, each made when it is asked for."""
         for event in told:
             show = _SHOWN.get(type(event))
@@ -113,16 +113,16 @@ class Chunks:
     # -- one event each
 
     def _start(self, event: events.Created, out: list[bytes]) -> None:
-        self._head = _head(event.response, "chat.completion.chunk")
+        self._head = _build_head(event.response, "chat.completion.chunk")
         self._before = b'data: %b,"choices":[{"index":0,"delta":' % codec.encode(self._head)[:-1]
-        out.append(self._delta({"role": "assistant", "content": "", "refusal": None}))
+        out.append(self._encode_delta({"role": "assistant", "content": "", "refusal": None}))
 
-    def _text(self, event: events.TextDelta, out: list[bytes]) -> None:
+    def _add_text(self, event: events.TextDelta, out: list[bytes]) -> None:
         part = (event.output_index, event.content_index)
         if part != self._part:
             if self._length and event.output_index != self._part[0]:
                 self._length += len(_BETWEEN)
-                out.append(self._delta({"content": _BETWEEN}))
+                out.append(self._encode_delta({"content": _BETWEEN}))
             self._part = part
             self._offset = self._length
         self._length += len(event.delta)
@@ -131,101 +131,101 @@ class Chunks:
             after = b',"logprobs":%b%b' % (codec.encode({"content": event.logprobs, "refusal": None}), self._tail)
         out.append(b'%b{"content":%b}%b' % (self._before, codec.encode(event.delta), after))
 
-    def _refusal(self, event: events.RefusalDelta, out: list[bytes]) -> None:
-        out.append(self._delta({"refusal": event.delta}))
+    def _add_refusal(self, event: events.RefusalDelta, out: list[bytes]) -> None:
+        out.append(self._encode_delta({"refusal": event.delta}))
 
-    def _reasoning(self, event: events.ReasoningDelta | events.SummaryDelta, out: list[bytes]) -> None:
-        out.append(self._delta({"reasoning_content": event.delta}))
+    def _add_reasoning(self, event: events.ReasoningDelta | events.SummaryDelta, out: list[bytes]) -> None:
+        out.append(self._encode_delta({"reasoning_content": event.delta}))
 
-    def _paragraph(self, event: events.SummaryPartAdded, out: list[bytes]) -> None:
+    def _add_paragraph(self, event: events.SummaryPartAdded, out: list[bytes]) -> None:
         if event.summary_index:
-            out.append(self._delta({"reasoning_content": _BETWEEN}))
+            out.append(self._encode_delta({"reasoning_content": _BETWEEN}))
 
-    def _citation(self, event: events.AnnotationAdded, out: list[bytes]) -> None:
+    def _add_citation(self, event: events.AnnotationAdded, out: list[bytes]) -> None:
         cited = {"index": self._citations, **_encode_citation(event.annotation, self._offset, self._base_url)}
         self._citations += 1
-        out.append(self._delta({"annotations": [cited]}))
+        out.append(self._encode_delta({"annotations": [cited]}))
 
     def _begin_item(self, event: events.ItemAdded, out: list[bytes]) -> None:
         match event.item:
             case FunctionCall() | CustomToolCall() as item:
                 index = self._calls[event.output_index] = len(self._calls)
-                out.append(self._delta({"tool_calls": [{"index": index, **_encode_call(item, empty=True)}]}))
+                out.append(self._encode_delta({"tool_calls": [{"index": index, **_encode_call(item, empty=True)}]}))
             case CodeInterpreterCall():
                 self._cells[event.output_index] = len(self._cells)
 
-    def _arguments(self, event: events.ArgumentsDelta, out: list[bytes]) -> None:
+    def _add_arguments(self, event: events.ArgumentsDelta, out: list[bytes]) -> None:
         piece = {"index": self._calls[event.output_index], "function": {"arguments": event.delta}}
-        out.append(self._delta({"tool_calls": [piece]}))
+        out.append(self._encode_delta({"tool_calls": [piece]}))
 
-    def _input(self, event: events.CustomInputDelta, out: list[bytes]) -> None:
+    def _add_input(self, event: events.CustomInputDelta, out: list[bytes]) -> None:
         piece = {"index": self._calls[event.output_index], "custom": {"input": event.delta}}
-        out.append(self._delta({"tool_calls": [piece]}))
+        out.append(self._encode_delta({"tool_calls": [piece]}))
 
-    def _code(self, event: events.CodeDelta, out: list[bytes]) -> None:
-        self._add_output(event, {"code": event.delta}, out)
+    def _add_code(self, event: events.CodeDelta, out: list[bytes]) -> None:
+        self._add_live(event, {"code": event.delta}, out)
 
-    def _output(self, event: events.CodeOutputDelta, out: list[bytes]) -> None:
-        self._add_output(event, {event.stream: event.delta}, out)
+    def _add_output(self, event: events.CodeOutputDelta, out: list[bytes]) -> None:
+        self._add_live(event, {event.stream: event.delta}, out)
 
-    def _add_output(self, event: events.OfItem, piece: Body, out: list[bytes]) -> None:
+    def _add_live(self, event: events.OfItem, piece: Body, out: list[bytes]) -> None:
         """Beside the cells, which come whole: some clients put pieces of lists together, others keep the last."""
         if self._live:
-            out.append(self._delta({"belljar": {"live": [{"index": self._cells[event.output_index], **piece}]}}))
+            out.append(self._encode_delta({"belljar": {"live": [{"index": self._cells[event.output_index], **piece}]}}))
 
     def _finish_item(self, event: events.ItemDone, out: list[bytes]) -> None:
         if isinstance(event.item, CodeInterpreterCall):
             cell = _encode_cell(event.item, self._cells[event.output_index])
-            out.append(self._delta({"belljar": {"cells": [cell]}}))
+            out.append(self._encode_delta({"belljar": {"cells": [cell]}}))
 
-    def _error(self, event: events.ErrorEvent, out: list[bytes]) -> None:
+    def _add_error(self, event: events.ErrorEvent, out: list[bytes]) -> None:
         self._failed = True
-        out.append(_frame({"error": event.error}))
+        out.append(_encode_frame({"error": event.error}))
 
-    def _failure(self, event: events.Failed, out: list[bytes]) -> None:
+    def _add_failure(self, event: events.Failed, out: list[bytes]) -> None:
         if not self._failed:
-            out.append(error_frame(fault_of_failed(event.response.error)))
+            out.append(encode_error_frame(build_failed_fault(event.response.error)))
 
     def _end(self, event: events.Completed | events.Incomplete, out: list[bytes]) -> None:
-        last = {"index": 0, "delta": {}, "logprobs": None, "finish_reason": _finish_reason(event.response)}
+        last = {"index": 0, "delta": {}, "logprobs": None, "finish_reason": _find_finish_reason(event.response)}
         body = {**self._head, "choices": [last]}
         if self._wants_usage:
-            out.append(_frame({**body, "usage": None}))
-            body = {**self._head, "choices": [], "usage": _usage(event.response.usage)}
-        out.append(_frame({**body, **_describe_extras(event.response, self._ignored)}))
+            out.append(_encode_frame({**body, "usage": None}))
+            body = {**self._head, "choices": [], "usage": _build_usage(event.response.usage)}
+        out.append(_encode_frame({**body, **_describe_extras(event.response, self._ignored)}))
 
-    def _delta(self, delta: Body) -> bytes:
+    def _encode_delta(self, delta: Body) -> bytes:
         return b"%b%b%b" % (self._before, codec.encode(delta), self._after)
 
 
 _SHOWN: Mapping[type[events.Event], Callable[[Chunks, Any, list[bytes]], None]] = MappingProxyType(
     {
         events.Created: Chunks._start,
-        events.TextDelta: Chunks._text,
-        events.RefusalDelta: Chunks._refusal,
-        events.ReasoningDelta: Chunks._reasoning,
-        events.SummaryDelta: Chunks._reasoning,
-        events.SummaryPartAdded: Chunks._paragraph,
-        events.AnnotationAdded: Chunks._citation,
+        events.TextDelta: Chunks._add_text,
+        events.RefusalDelta: Chunks._add_refusal,
+        events.ReasoningDelta: Chunks._add_reasoning,
+        events.SummaryDelta: Chunks._add_reasoning,
+        events.SummaryPartAdded: Chunks._add_paragraph,
+        events.AnnotationAdded: Chunks._add_citation,
         events.ItemAdded: Chunks._begin_item,
-        events.ArgumentsDelta: Chunks._arguments,
-        events.CustomInputDelta: Chunks._input,
-        events.CodeDelta: Chunks._code,
-        events.CodeOutputDelta: Chunks._output,
+        events.ArgumentsDelta: Chunks._add_arguments,
+        events.CustomInputDelta: Chunks._add_input,
+        events.CodeDelta: Chunks._add_code,
+        events.CodeOutputDelta: Chunks._add_output,
         events.ItemDone: Chunks._finish_item,
-        events.ErrorEvent: Chunks._error,
-        events.Failed: Chunks._failure,
+        events.ErrorEvent: Chunks._add_error,
+        events.Failed: Chunks._add_failure,
         events.Completed: Chunks._end,
         events.Incomplete: Chunks._end,
     }
 )
 
 
-def _frame(body: Body) -> bytes:
+def _encode_frame(body: Body) -> bytes:
     return b"data: %b\n\n" % codec.encode(body)
 
 
-def _head(response: Response, kind: str) -> Body:
+def _build_head(response: Response, kind: str) -> Body:
     return {
         "id": f"chatcmpl-{response.id.removeprefix('resp_')}",
         "object": kind,
@@ -243,7 +243,7 @@ def _describe_extras(response: Response, ignored: tuple[Ignored, ...]) -> Body:
     return {"belljar": ResponseExtras(ignored=told)} if told else {}
 
 
-def _message(response: Response, base_url: str) -> tuple[Body, list[Json]]:
+def _build_message(response: Response, base_url: str) -> tuple[Body, list[Json]]:
     """All that was said as one message, and its logprobs."""
     text = refusal = ""
     thoughts: list[str] = []
@@ -315,7 +315,7 @@ def _encode_citation(annotation: Annotation, offset: int, base_url: str) -> Body
     return {"type": "url_citation", "url_citation": where, **more}
 
 
-def _finish_reason(response: Response) -> str:
+def _find_finish_reason(response: Response) -> str:
     if response.status == "incomplete":
         why = response.incomplete_details
         return "content_filter" if why is not None and why.reason == "content_filter" else "length"
@@ -323,7 +323,7 @@ def _finish_reason(response: Response) -> str:
     return "tool_calls" if called else "stop"
 
 
-def _usage(usage: Usage | None) -> Body:
+def _build_usage(usage: Usage | None) -> Body:
     """Never null: many clients read its members without looking."""
     usage = usage or Usage()
     asked, answered = usage.input_tokens_details, usage.output_tokens_details

@@ -222,7 +222,7 @@ class ChatBody(Sampling, frozen=True, kw_only=True, forbid_unknown_fields=True):
     function_call: Json = None
 
 
-class Chat(Struct, frozen=True, kw_only=True):
+class ChatRequest(Struct, frozen=True, kw_only=True):
     """What a chat completion asks for."""
 
     request: CreateResponse
@@ -232,13 +232,13 @@ class Chat(Struct, frozen=True, kw_only=True):
     """What had no effect, beyond what the engine tells."""
 
 
-def read_chat(data: dict[str, Json]) -> Chat:
+def read_chat(data: dict[str, Json]) -> ChatRequest:
     """The request; an `InvalidRequest` names the field in the caller's own terms."""
     body = fit(_add_call_types(data), ChatBody, "")
-    _check(body)
+    _check_supported(body)
     check_stream_options(body.stream_options)
-    tools = read_tools([_tool(tool) for tool in body.tools], "tools")
-    choice = "auto" if body.tool_choice is None else _choice(body.tool_choice)
+    tools = read_tools([_read_tool(tool) for tool in body.tools], "tools")
+    choice = "auto" if body.tool_choice is None else _read_choice(body.tool_choice)
     include: list[Include] = []
     if any(isinstance(tool, _CodeTool) for tool in body.tools):
         include.append("code_interpreter_call.outputs")
@@ -247,7 +247,7 @@ def read_chat(data: dict[str, Json]) -> Chat:
     request = CreateResponse(
         **structs.asdict(body.sampling()),
         model=body.model,
-        input=tuple(_items(body.messages)),
+        input=tuple(_read_items(body.messages)),
         tools=tools,
         tool_choice=read_tool_choice(choice, tools, "tool_choice"),
         parallel_tool_calls=body.parallel_tool_calls,
@@ -271,7 +271,7 @@ def read_chat(data: dict[str, Json]) -> Chat:
     )
     ignored = () if body.prediction is None else (Ignored(param="prediction", message=_PREDICTION),)
     usage = body.stream_options is not None and body.stream_options.include_usage
-    return Chat(request=request, usage=usage, ignored=ignored)
+    return ChatRequest(request=request, usage=usage, ignored=ignored)
 
 
 def _add_call_types(data: dict[str, Json]) -> dict[str, Json]:
@@ -279,16 +279,16 @@ def _add_call_types(data: dict[str, Json]) -> dict[str, Json]:
     messages = data.get("messages")
     if not isinstance(messages, list):
         return data
-    return {**data, "messages": [_with_types(message) for message in messages]}
+    return {**data, "messages": [_add_types(message) for message in messages]}
 
 
-def _with_types(message: Json) -> Json:
+def _add_types(message: Json) -> Json:
     if not isinstance(message, dict) or not isinstance(calls := message.get("tool_calls"), list):
         return message
     return {**message, "tool_calls": [{"type": "function", **one} if isinstance(one, dict) else one for one in calls]}
 
 
-def _check(body: ChatBody) -> None:
+def _check_supported(body: ChatBody) -> None:
     """What we cannot do is refused rather than passed over."""
     once = "Ask once for every answer you want."
     refused: list[tuple[str, bool, str]] = [
@@ -304,7 +304,7 @@ def _check(body: ChatBody) -> None:
             raise error_messages.unsupported(name, remedy)
 
 
-def _tool(tool: _FunctionTool | _CustomTool | _CodeTool) -> dict[str, Json]:
+def _read_tool(tool: _FunctionTool | _CustomTool | _CodeTool) -> dict[str, Json]:
     """As our own API would have it: flat."""
     match tool:
         case _FunctionTool(function=function):
@@ -319,7 +319,7 @@ def _tool(tool: _FunctionTool | _CustomTool | _CodeTool) -> dict[str, Json]:
             return {"type": NAME, "container": msgspec.to_builtins(container)}
 
 
-def _choice(choice: Json) -> Json:
+def _read_choice(choice: Json) -> Json:
     flat = _flatten_tool(choice)
     if isinstance(flat, dict) and isinstance(flat.get("tools"), list):
         return {**flat, "tools": [_flatten_tool(tool) for tool in flat["tools"]]}
@@ -354,20 +354,20 @@ def _read_format(form: _AnyForm | _ObjectForm | _SchemaForm | None) -> TextForma
 # -- messages as items ------------------------------------------------------------------------------------------------
 
 
-def _items(messages: tuple[_AnyMessage, ...]) -> Iterator[InputItem]:
+def _read_items(messages: tuple[_AnyMessage, ...]) -> Iterator[InputItem]:
     custom: set[str] = set()
     for n, message in enumerate(messages):
         match message:
             case _System(content=content):
-                yield Message(role="system", content=_texts(content))
+                yield Message(role="system", content=_read_texts(content))
             case _Developer(content=content):
-                yield Message(role="developer", content=_texts(content))
+                yield Message(role="developer", content=_read_texts(content))
             case _User():
-                yield Message(role="user", content=_parts(message, f"messages[{n}].content"))
+                yield Message(role="user", content=_read_parts(message, f"messages[{n}].content"))
             case _Tool(tool_call_id=call_id, content=content) if call_id in custom:
-                yield CustomToolCallOutput(call_id=call_id, output=_texts(content))
+                yield CustomToolCallOutput(call_id=call_id, output=_read_texts(content))
             case _Tool(tool_call_id=call_id, content=content):
-                yield FunctionCallOutput(call_id=call_id, output=_texts(content))
+                yield FunctionCallOutput(call_id=call_id, output=_read_texts(content))
             case _:
                 yield from message.belljar.cells if message.belljar else ()
                 said = _read_answer_parts(message)
@@ -382,17 +382,17 @@ def _items(messages: tuple[_AnyMessage, ...]) -> Iterator[InputItem]:
                         yield FunctionCall(call_id=call.id, name=function.name, arguments=function.arguments)
 
 
-def _texts(content: str | tuple[_Text, ...]) -> str | tuple[InputText, ...]:
+def _read_texts(content: str | tuple[_Text, ...]) -> str | tuple[InputText, ...]:
     return content if isinstance(content, str) else tuple(InputText(text=part.text) for part in content)
 
 
-def _parts(message: _User, path: str) -> str | tuple[Part, ...]:
+def _read_parts(message: _User, path: str) -> str | tuple[Part, ...]:
     if isinstance(message.content, str):
         return message.content
-    return tuple(_part(part, f"{path}[{n}]") for n, part in enumerate(message.content))
+    return tuple(_read_part(part, f"{path}[{n}]") for n, part in enumerate(message.content))
 
 
-def _part(part: _Text | _Image | _Audio | _File, path: str) -> Part:
+def _read_part(part: _Text | _Image | _Audio | _File, path: str) -> Part:
     match part:
         case _Text(text=text):
             return InputText(text=text)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from typing import Protocol
 
 from belljar.errors import Lost, NoneFree, OverQuota
 from belljar.gateway.containers.policy import Policy
-from belljar.sandbox.base import Sandbox, SandboxSource, Spec
+from belljar.sandbox.base import Attached, Sandbox, SandboxHandle, SandboxSource, Spec
+
+_AGAIN = 1.0
+"""Seconds after which a call that waits looks for room by itself."""
 
 
 class Holder(Protocol):
@@ -26,13 +29,16 @@ class Holder(Protocol):
     @property
     def active_at(self) -> float: ...
 
-    @property
-    def outlived(self) -> bool:
-        """It has been idle for longer than it may be."""
+    async def is_outlived(self) -> bool:
+        """It has been idle for longer than it may be, at whichever gateway."""
         ...
 
     async def end(self) -> None:
         """Give the sandbox up, and keep what is in it."""
+        ...
+
+    async def leave(self) -> None:
+        """Give the sandbox up, and leave it to whoever holds the container next, where that can be."""
         ...
 
     async def kill(self) -> None:
@@ -49,6 +55,8 @@ class Capacity:
         self._clock = clock
         self._holders: dict[str, Holder] = {}
         self._owned: Counter[str] = Counter()
+        self._line: deque[asyncio.Event] = deque()
+        """Calls for which there was no room, in the order in which they asked; only the first looks again."""
         self._closed = False
 
     def count(self) -> tuple[int, int]:
@@ -63,23 +71,76 @@ class Capacity:
         else:
             self._holders[container_id] = holder
 
-    async def acquire(self, stack: AsyncExitStack, owner: str, spec: Spec) -> Sandbox:
-        """A sandbox, which the stack gives back. One that is idle makes room if need be."""
-        while True:
-            if self._closed:
-                raise Lost("the gateway is stopping")
-            try:
-                async with AsyncExitStack() as attempt:
-                    await self._reserve(attempt, owner)
-                    sandbox = await attempt.enter_async_context(self._source.acquire(spec))
-                    stack.push_async_exit(attempt.pop_all())
-            except NoneFree:
-                victim = self._victim(owner)
-                if victim is None:
-                    raise
-                await victim.end()
-            else:
-                return sandbox
+    async def attach(self, stack: AsyncExitStack, owner: str, handle: SandboxHandle, epoch: int) -> Attached:
+        """A sandbox that another gateway had, which the stack gives back. Raises what `SandboxSource.attach` does."""
+        async with AsyncExitStack() as attempt:
+            await self._reserve(attempt, owner)
+            attached = await attempt.enter_async_context(self._source.attach(handle, epoch))
+            attempt.push(lambda *_: self.wake())
+            stack.push_async_exit(attempt.pop_all())
+        return attached
+
+    async def acquire(
+        self, stack: AsyncExitStack, owner: str, spec: Spec, *, container: str, epoch: int | None = None
+    ) -> Sandbox:
+        """A sandbox for this container, which the stack gives back. One that is idle makes room if need be.
+
+        Where all are busy it waits, behind those who asked before; `NoneFree` or `OverQuota` where that takes too long.
+        """
+        deadline = asyncio.get_running_loop().time() + self._policy.claim_timeout
+        place = asyncio.Event()
+        error: NoneFree | OverQuota = NoneFree("all sandboxes are busy, and others wait for one already")
+        try:
+            while True:
+                if self._closed:
+                    raise Lost("the gateway is stopping")
+                if not self._line or self._line[0] is place:
+                    try:
+                        return await self._try(stack, owner, spec, container, epoch)
+                    except NoneFree as full:
+                        victim, error = self._victim(owner), full
+                        if victim is not None:
+                            await victim.end()
+                            continue
+                    except OverQuota as full:  # what others have makes no room: so it does not stand in their way
+                        error = full
+                        self._leave(place)
+                if not await self._wait(place, deadline, in_line=isinstance(error, NoneFree)):
+                    raise error
+        finally:
+            self._leave(place)
+
+    async def _try(self, stack: AsyncExitStack, owner: str, spec: Spec, container: str, epoch: int | None) -> Sandbox:
+        async with AsyncExitStack() as attempt:
+            await self._reserve(attempt, owner)
+            sandbox = await attempt.enter_async_context(self._source.acquire(spec, epoch=epoch, container=container))
+            attempt.push(lambda *_: self.wake())
+            stack.push_async_exit(attempt.pop_all())
+        return sandbox
+
+    async def _wait(self, place: asyncio.Event, deadline: float, *, in_line: bool) -> bool:
+        """Until there may be room; False where the deadline has passed."""
+        left = deadline - asyncio.get_running_loop().time()
+        if left <= 0:
+            return False
+        if in_line and place not in self._line:
+            self._line.append(place)
+        # Room elsewhere, at a server that others use too, is told by nobody: so one looks again after a while.
+        with suppress(TimeoutError):
+            async with asyncio.timeout(min(_AGAIN, left)):
+                await place.wait()
+        place.clear()
+        return True
+
+    def _leave(self, place: asyncio.Event) -> None:
+        if place in self._line:
+            self._line.remove(place)
+            self.wake()
+
+    def wake(self) -> None:
+        """There may be room: who asked first looks again."""
+        if self._line:
+            self._line[0].set()
 
     async def _reserve(self, stack: AsyncExitStack, owner: str) -> None:
         most = self._policy.sandboxes_per_owner
@@ -113,14 +174,20 @@ class Capacity:
     async def sweep(self) -> None:
         """End the sandboxes of containers that have expired."""
         for one in list(self._idle()):
-            if one.idle and one.outlived:
+            if one.idle and await one.is_outlived() and one.idle:
                 await one.end()
 
     async def close(self) -> None:
         """End them all."""
         self._closed = True
-        await asyncio.gather(*[one.end() for one in self._idle()])
-        await asyncio.gather(*[one.kill() for one in self._holders.values()])
+        for place in self._line:
+            place.set()
+        await asyncio.gather(*[one.leave() for one in self._idle()])
+        await self.kill_all()
+
+    async def kill_all(self) -> None:
+        """Give them up at once, whatever runs there."""
+        await asyncio.gather(*[one.kill() for one in [*self._holders.values()]])
 
 
 def _active_at(holder: Holder) -> float:

@@ -15,6 +15,21 @@ begun whose changes have not been taken yet, else `WARM`.
 | WARM          | idle, room needed, grown, … | everything is compared and taken, the sandbox given up      | COLD     |
 | any           | delete                      | every sandbox is killed; whoever waits is told `NotFound`   | DELETED  |
 
+A gateway *holds* a container while it has a sandbox for it, and one alone does (`Records.hold_container`). What a
+cell changed is written under that hold: a gateway that was stopped, and whose container another has taken over since,
+writes nothing (`Fenced`). Files may be put and deleted at any gateway; the holder compares versions before each cell.
+
+| hold                  | event                   | what happens                                  | next               |
+|-----------------------|-------------------------|-----------------------------------------------|--------------------|
+| free                  | use                     | held under the next epoch                     | ours               |
+| ours                  | use                     | what others changed is brought in             | ours               |
+| free                  | a provider runs code    | held under the next epoch for as long         | ours, then free    |
+| ours                  | the sandbox is given up | what is in it is kept, then it is let go      | free               |
+| another's, that lives | use                     | `HeldElsewhere`: it is asked there            | another's          |
+| another's, that died  | use                     | held under the next epoch, the loss is told   | ours               |
+| ours                  | we were silent too long | the sandbox is killed, nothing of it is kept  | free, or another's |
+| any                   | delete                  | the row goes; the holder's next write is told | gone               |
+
 Every change of its state (a cell that ended, files put or deleted, packages) makes the next version of it, whose
 number the store gives in the transaction of the change: other processes may hold the same container.
 
@@ -27,19 +42,31 @@ Where every call has a sandbox of its own (`per_call`), the container itself sta
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass
 from enum import Enum
 from typing import Literal, NamedTuple
 
 import msgspec
+from msgspec import Struct
 
-from belljar.errors import BelljarError, InvalidRequest, Lost, NotFound, TooLarge
+from belljar.errors import (
+    BelljarError,
+    Fenced,
+    HeldElsewhere,
+    InvalidRequest,
+    Lost,
+    NotFound,
+    OverQuota,
+    SandboxError,
+    TooLarge,
+)
 from belljar.gateway.containers import names, workspace
 from belljar.gateway.containers.capacity import Capacity
 from belljar.gateway.containers.policy import Policy
 from belljar.gateway.containers.workspace import Collected, LeftOut, Live
+from belljar.gateway.membership import Membership
 from belljar.gateway.store.base import (
     Blob,
     Blobs,
@@ -48,10 +75,11 @@ from belljar.gateway.store.base import (
     ContainerFileRecord,
     ContainerRecord,
     FileRecord,
+    Hold,
     Records,
 )
 from belljar.sandbox import explain
-from belljar.sandbox.base import Cell, FileInfo
+from belljar.sandbox.base import Cell, FileInfo, Sandbox, SandboxHandle
 from belljar.sandbox.outputs import Exit, FileChanged, Output
 from belljar.sandbox.packages import find_unrequested
 from belljar.wire import ids
@@ -63,6 +91,14 @@ _AT_ONCE = 10_000
 def not_found(container_id: str) -> NotFound:
     """In the words of OpenAI's wire."""
     return NotFound(f"Container with id '{container_id}' not found.")
+
+
+def held_elsewhere(container_id: str, gateway_id: str) -> HeldElsewhere:
+    """What is told of a container whose sandbox another gateway has."""
+    return HeldElsewhere(
+        f"Container {container_id} is in use at another gateway of this deployment; try again in a moment.",
+        gateway_id=gateway_id,
+    )
 
 
 class State(Enum):
@@ -82,6 +118,13 @@ class Incoming(NamedTuple):
     id: str | None = None
 
 
+class Hosting(NamedTuple):
+    """A container for which a provider runs code, as it was when that began, and by what right."""
+
+    record: ContainerRecord
+    hold: Hold
+
+
 @dataclass(frozen=True, slots=True)
 class Services:
     """What all containers of a process share."""
@@ -90,6 +133,7 @@ class Services:
     blobs: Blobs
     capacity: Capacity
     policy: Policy
+    membership: Membership
     clock: Callable[[], float]
 
 
@@ -139,8 +183,15 @@ class Container:
     def active_at(self) -> float:
         return self._active_at
 
-    @property
-    def outlived(self) -> bool:
+    async def is_outlived(self) -> bool:
+        if not self._has_run_out():
+            return False
+        fresh = await self._records.get_container(self.id, self.owner)
+        if fresh is not None:
+            self._active_at = max(self._active_at, fresh.last_active_at)
+        return self._has_run_out()
+
+    def _has_run_out(self) -> bool:
         return self._active_at + self._minutes * 60 <= self._services.clock()
 
     def touch(self) -> None:
@@ -156,6 +207,7 @@ class Container:
         are busy, `Refused` if the files cannot all be put in place.
         """
         async with self._wanted(), AsyncExitStack() as stack:
+            self._services.membership.check()
             if self._services.policy.isolation == "per_call":
                 live = await self._make_scratch()
                 stack.push_async_callback(self._discard, live)
@@ -163,10 +215,26 @@ class Container:
                 await stack.enter_async_context(self._turn)
                 live = await self._warm_up()
                 stack.push_async_callback(self._end_if_lost, live)
-            version = (await self._fresh()).version
-            use = Use(self, live, self._services, version, healed=not self._told_of_loss)
+            use = Use(self, live, self._services, live.version, healed=not self._told_of_loss)
             stack.push_async_callback(use.finish)
             yield use
+
+    @asynccontextmanager
+    async def host(self) -> AsyncIterator[Hosting]:
+        """While a provider runs code for it: nobody else runs any for it meanwhile, at whichever gateway."""
+        async with self._wanted(), self._turn:
+            self._services.membership.check()
+            fresh = await self._fresh()
+            if self._live is not None and self._live.hold == Hold(fresh.holder or "", fresh.epoch):
+                yield Hosting(fresh, self._live.hold)
+                return
+            await self._end()
+            fresh = await self._take_hold()
+            hold = Hold(self._services.membership.id, fresh.epoch)
+            try:
+                yield Hosting(fresh, hold)
+            finally:
+                await self._let_go(hold)
 
     @asynccontextmanager
     async def _wanted(self) -> AsyncIterator[None]:
@@ -176,38 +244,125 @@ class Container:
             yield
         finally:
             self._users -= 1
+            if not self._users:
+                self._services.capacity.wake()
 
     async def _warm_up(self) -> Live:
-        """The sandbox that is there, or a new one with the files in it."""
-        if self._live is not None and self._live.usable:
+        """The sandbox that is there, up to date, or a new one with the files in it."""
+        if self._live is not None and self._live.usable and await self._catch_up(self._live):
             return self._live
         await self._end()
         async with AsyncExitStack() as stack:
-            live = await self._acquire(stack)
+            fresh = await self._take_hold()
+            hold = Hold(self._services.membership.id, fresh.epoch)
+            stack.push_async_callback(self._let_go, hold)  # once the sandbox is closed
+            live = await self._take_over(stack, fresh, hold)
+            found = live is not None
+            if live is None:
+                live = await self._acquire(stack, fresh, hold)
             async with self._files:  # so that no file comes between the look at the store and the sandbox's arrival
-                await self._fill(live)
+                if not found:
+                    await self._fill(live)
                 live.close = stack.pop_all().aclose
                 self._live = live
                 self._opened(live)
+        await self.note(live)
+        if found:
+            await self.collect(live, ())  # what its code did that nobody has taken
         return live
+
+    async def _take_over(self, stack: AsyncExitStack, fresh: ContainerRecord, hold: Hold) -> Live | None:
+        """The sandbox that another gateway had, with its variables; None where there is none, or no longer."""
+        note = _read_note(fresh.sandbox)
+        if note is None or note.memory != fresh.memory:
+            return None
+        try:
+            async with AsyncExitStack() as attempt:
+                handle = SandboxHandle(note.url, note.id)
+                attached = await self._services.capacity.attach(attempt, fresh.owner, handle, hold.epoch)
+                live = self._make_live(attached.sandbox, fresh, hold)
+                before = await self._records.get_version(self.id, note.version)
+                files = await self._records.all_container_files(self.id)
+                await workspace.take_over(live, attached.files, before, files, self._blobs)
+                stack.push_async_exit(attempt.pop_all())
+        except (SandboxError, OverQuota):  # the owner may have no room at the moment: that is for `acquire` to wait for
+            return None
+        self._told_of_loss = attached.interpreter == 1
+        return live
+
+    async def note(self, live: Live) -> None:
+        """By what the next gateway finds the sandbox, where it can be found, and of which version it is."""
+        handle = live.sandbox.handle
+        if live.hold is not None and handle is not None and live.noted != live.version:
+            note = _Note(handle.url, handle.id, live.version, live.memory)
+            await self._records.note_sandbox(self.id, live.hold, msgspec.json.encode(note))
+            live.noted = live.version
+
+    async def _catch_up(self, live: Live) -> bool:
+        """Bring what others changed into the sandbox; False where it has to be another: it is no longer ours."""
+        fresh = await self._fresh()
+        if live.hold != Hold(fresh.holder or "", fresh.epoch):
+            live.lost = True
+            return False
+        if self._services.policy.spec(fresh).limits != live.spec.limits:
+            return False
+        if fresh.version != live.version:
+            async with self._files:
+                await workspace.reconcile(live, await self._records.all_container_files(self.id), self._blobs)
+                live.version = fresh.version
+        return True
+
+    async def _take_hold(self) -> ContainerRecord:
+        """`HeldElsewhere` where another gateway has it that lives."""
+        membership = self._services.membership
+        held = await self._records.hold_container(self.id, self.owner, membership.id)
+        if held is None or held.deleted:
+            raise not_found(self.id)
+        if held.holder != membership.id:
+            raise held_elsewhere(self.id, held.holder or "")
+        return held
+
+    async def _let_go(self, hold: Hold) -> None:
+        with suppress(BelljarError):  # a store that is away hears nothing; then it is let go with this gateway's id
+            await self._records.release_container(self.id, hold)
+
+    async def _forget(self, live: Live) -> None:
+        """Nobody needs to look for a sandbox that is given up."""
+        if live.noted is not None and live.hold is not None:
+            with suppress(BelljarError):
+                await self._records.note_sandbox(self.id, live.hold, b"")
 
     async def _make_scratch(self) -> Live:
         async with AsyncExitStack() as stack:
-            live = await self._acquire(stack)
+            live = await self._acquire(stack, await self._fresh())
             await self._fill(live)
             live.close = stack.pop_all().aclose
             self._opened(live)
         return live
 
-    async def _acquire(self, stack: AsyncExitStack) -> Live:
-        fresh = await self._fresh()
-        policy = self._services.policy
+    async def _acquire(self, stack: AsyncExitStack, fresh: ContainerRecord, hold: Hold | None = None) -> Live:
+        services = self._services
+        policy = services.policy
         spec = policy.spec(fresh)
-        sandbox = await self._services.capacity.acquire(stack, fresh.owner, spec)
-        self._minutes, self.cells = fresh.minutes, fresh.cells
+        epoch = None if hold is None or services.membership.alone else hold.epoch
+        sandbox = await services.capacity.acquire(stack, fresh.owner, spec, container=self.id, epoch=epoch)
         self._told_of_loss = not (fresh.cells > 0 and policy.isolation == "per_container")
+        return self._make_live(sandbox, fresh, hold)
+
+    def _make_live(self, sandbox: Sandbox, fresh: ContainerRecord, hold: Hold | None) -> Live:
+        self._minutes, self.cells = fresh.minutes, fresh.cells
         self.touch()
-        return Live(self.id, spec, sandbox, stack.aclose, fresh.requirements)
+        spec = self._services.policy.spec(fresh)
+        return Live(
+            self.id,
+            spec,
+            sandbox,
+            _never_opened,
+            fresh.requirements,
+            hold=hold,
+            version=fresh.version,
+            memory=fresh.memory,
+        )
 
     async def _fresh(self) -> ContainerRecord:
         record = await self._records.get_container(self.id, self.owner)
@@ -227,15 +382,16 @@ class Container:
         """A cell ended, and its caller knows how: the loss of variables, if there was one, has been told."""
         self._told_of_loss = True
 
-    async def require(self, requirements: Sequence[str]) -> tuple[tuple[str, ...], int]:
+    async def require(self, live: Live, requirements: Sequence[str]) -> tuple[tuple[str, ...], int]:
         """Keep these packages for every later sandbox; what those will have then, and the version that has them."""
         async with self._files:
             while True:
                 fresh = await self._fresh()
                 # Of two wishes for the same package the newer counts: both together may be more than can be had.
                 wanted = (*dict.fromkeys(requirements), *find_unrequested(fresh.requirements, requirements))
-                change = Change(requirements=wanted, after=fresh.version)
+                change = Change(requirements=wanted, after=fresh.version, hold=live.hold)
                 if changed := await self._records.change_container(self.id, change):  # else another process was first
+                    live.reach(changed.version, ours=wanted != fresh.requirements)
                     return wanted, changed.version
 
     async def collect(self, live: Live, changed: Sequence[FileChanged], shown: Sequence[Incoming] = ()) -> Collected:
@@ -245,15 +401,35 @@ class Container:
             services = self._services
             now = services.clock()
             figures = [_figure(self.id, one, now) for one in shown]
-            return await workspace.collect(
-                live, changed, figures, self._records, self._blobs, services.policy, int(now)
-            )
+            try:
+                return await workspace.collect(
+                    live, changed, figures, self._records, self._blobs, services.policy, int(now)
+                )
+            except Fenced:
+                if live.given_up:
+                    await self._fresh()  # it may be gone, which says more
+                raise
 
     # -- end ----------------------------------------------------------------------------------------------------
 
     async def end(self) -> None:
         """Give its sandbox up; what changed in it since its last cell is kept."""
         async with self._turn:
+            await self._end()
+
+    async def leave(self) -> None:
+        """Give its sandbox up, and leave it to whoever holds the container next, where it can be found again."""
+        async with self._turn:
+            live = self._live
+            if live is not None and live.usable and live.sandbox.handle is not None and live.hold is not None:
+                live.unseen = True
+                with suppress(BelljarError):
+                    await self.collect(live, ())
+                    await self.note(live)
+                    await live.sandbox.detach()
+                    self._live, live.noted = None, None
+                    await self._discard(live)
+                    return
             await self._end()
 
     async def _end(self) -> None:
@@ -274,6 +450,7 @@ class Container:
     async def _discard(self, live: Live) -> None:
         """Give a sandbox up as it is."""
         live.lost = True
+        await self._forget(live)
         self._sandboxes.discard(live)
         if not self._sandboxes:
             self._services.capacity.note(self.id, None)
@@ -282,6 +459,8 @@ class Container:
     async def kill(self) -> None:
         """Give up every sandbox at once, whatever runs in it."""
         self._live = None
+        for live in self._sandboxes:
+            live.given_up = True
         await asyncio.gather(*[self._discard(live) for live in self._sandboxes])
 
     def _opened(self, live: Live) -> None:
@@ -303,47 +482,60 @@ class Container:
         """With more memory, from its next sandbox on, which is the next cell's."""
         async with self._wanted(), self._turn:
             await self._end()
-            return await self._change(memory=memory)
+            if not await self._records.update_container(self.id, memory=memory):
+                raise not_found(self.id)
+            return await self._fresh()
 
-    async def note_hosted(self, hosted: bytes) -> None:
+    async def note_hosted(self, hosted: bytes, hold: Hold) -> None:
         """A provider ran code for it: keep what is known of its side, and start the idle clock anew."""
-        await self._change(hosted=hosted, last_active_at=int(self._services.clock()))
-
-    async def _change(self, **fields: object) -> ContainerRecord:
-        async with self._files:
-            fresh = msgspec.structs.replace(await self._fresh(), **fields)
-            await self._records.put_container(fresh)
-        return fresh
+        try:
+            await self._records.update_container(self.id, hosted=hosted, hold=hold)
+        except Fenced:
+            await self._fresh()  # deleted meanwhile, or another's
+            raise
+        await self._records.touch_container(self.id, int(self._services.clock()))
 
     # -- files --------------------------------------------------------------------------------------------------
 
     async def put(self, incoming: Sequence[Incoming], *, disk: int) -> Changed:
         """Put these; what was at their paths is replaced and keeps its id. `disk` is what the workspace holds."""
         async with self._files:
-            return await self._put(await self._there(), incoming, disk)
+            while True:
+                version, there = await self._there()
+                if changed := await self._put(version, there, incoming, disk):  # else somebody was faster: look again
+                    return changed
 
     async def place(self, files: Sequence[FileRecord], *, disk: int) -> list[ContainerFileRecord]:
         """Put uploaded files, each once: under its own name where that is free, else with its id before the name."""
         async with self._files:
-            there = await self._there()
-            by_id = {record.id: record for record in there.values()}
-            blobs = {path: record.blob for path, record in there.items()}
-            paths: list[str] = []
-            incoming: list[Incoming] = []
-            for file in files:
-                id = names.placed_id(self.id, file.id)
-                if id in by_id:
-                    paths.append(by_id[id].path)
-                    continue
-                path = names.checked(file.filename)
-                if blobs.get(path, file.blob) != file.blob or names.clashing([*blobs, path]):
-                    path = names.checked(names.apart(path, file.id))
-                paths.append(path)
-                if path not in blobs:
-                    blobs[path] = file.blob
-                    incoming.append(Incoming(path, Blob(file.blob, file.size), file.type, id=id))
-            there |= {record.path: record for record in (await self._put(there, incoming, disk)).files}
-            return [there[path] for path in paths]
+            while True:
+                version, there = await self._there()
+                paths, incoming = self._find_places(there, files)
+                if changed := await self._put(version, there, incoming, disk):
+                    there |= {record.path: record for record in changed.files}
+                    return [there[path] for path in paths]
+
+    def _find_places(
+        self, there: Mapping[str, ContainerFileRecord], files: Sequence[FileRecord]
+    ) -> tuple[list[str], list[Incoming]]:
+        """Where each of them is to be, and what of them is not there yet."""
+        by_id = {record.id: record for record in there.values()}
+        blobs = {path: record.blob for path, record in there.items()}
+        paths: list[str] = []
+        incoming: list[Incoming] = []
+        for file in files:
+            id = names.placed_id(self.id, file.id)
+            if id in by_id:
+                paths.append(by_id[id].path)
+                continue
+            path = names.checked(file.filename)
+            if blobs.get(path, file.blob) != file.blob or names.clashing([*blobs, path]):
+                path = names.checked(names.apart(path, file.id))
+            paths.append(path)
+            if path not in blobs:
+                blobs[path] = file.blob
+                incoming.append(Incoming(path, Blob(file.blob, file.size), file.type, id=id))
+        return paths, incoming
 
     async def delete_file(self, id: str) -> ContainerFileRecord | None:
         """Take a file away; what it was, None if it was not there."""
@@ -352,6 +544,8 @@ class Container:
                 if self._live is not None:
                     await workspace.delete(self._live, record.path)
                 changed = await self._change_state(Change(gone=[record]))
+                if self._live is not None:
+                    self._live.reach(changed.version, ours=bool(changed.gone))
                 if changed.gone:  # else another process has put newer content there, which is to go as well
                     return record
             return None
@@ -367,12 +561,17 @@ class Container:
         assert changed is not None, "it is made of whatever version there is"
         return changed
 
-    async def _there(self) -> dict[str, ContainerFileRecord]:
+    async def _there(self) -> tuple[int, dict[str, ContainerFileRecord]]:
+        """Its version, and the files that it has: of this version, or a newer one."""
         self._check_deleted()
+        version = (await self._fresh()).version
         files = await self._records.all_container_files(self.id)
-        return {record.path: record for record in files if not names.is_figure(record)}
+        return version, {record.path: record for record in files if not names.is_figure(record)}
 
-    async def _put(self, there: dict[str, ContainerFileRecord], incoming: Sequence[Incoming], disk: int) -> Changed:
+    async def _put(
+        self, version: int, there: Mapping[str, ContainerFileRecord], incoming: Sequence[Incoming], disk: int
+    ) -> Changed | None:
+        """None where the version is no more, of which it was found that they fit."""
         _check_fit(there, incoming, disk)
         live = self._live if self._live is not None and not self._live.lost else None
         passed: list[str] = []
@@ -381,32 +580,40 @@ class Container:
             if live is not None:
                 contents = [(one.path, one.blob) for one in incoming]
                 infos = await workspace.write_incoming(live, contents, self._blobs, passed)
-            kept = await self._keep(incoming)
+            kept = await self._keep(version, incoming)
         except BaseException:
             if live is not None:
                 await workspace.undo(live, passed, self._blobs)
             raise
-        for record in kept.files:
-            if live is not None and record.path in infos:
-                live.note(record, infos[record.path])
+        if kept is None and live is not None:
+            await workspace.undo(live, passed, self._blobs)
+        if kept is not None and live is not None:
+            live.reach(kept.version, ours=bool(kept.files))
+            for record in kept.files:
+                if record.path in infos:
+                    live.note(record, infos[record.path])
         return kept
 
-    async def _keep(self, incoming: Sequence[Incoming]) -> Changed:
+    async def _keep(self, after: int, incoming: Sequence[Incoming]) -> Changed | None:
         kept: list[ContainerFileRecord] = []
-        now, version = self._services.clock(), 0
+        now, version = self._services.clock(), after
         for start in range(0, len(incoming), _AT_ONCE):
             some = incoming[start : start + _AT_ONCE]
             records = [
                 _record(self.id, one, one.id or id, now)
                 for one, id in zip(some, ids.several("cfile", len(some)), strict=True)
             ]
-            changed = await self._change_state(Change(put=records))
+            most = self._services.policy.bytes_per_owner
+            change = Change(put=records, most=most, after=None if start else after)
+            changed = await self._records.change_container(self.id, change)
+            if changed is None:
+                return None
             kept += changed.files
             version = changed.version
         return Changed(version=version, files=tuple(kept))
 
 
-def _check_fit(there: dict[str, ContainerFileRecord], incoming: Sequence[Incoming], disk: int) -> None:
+def _check_fit(there: Mapping[str, ContainerFileRecord], incoming: Sequence[Incoming], disk: int) -> None:
     sizes = {record.path: record.size for record in there.values()} | {one.path: one.blob.size for one in incoming}
     if clash := names.clashing(sizes):
         raise InvalidRequest(
@@ -442,6 +649,38 @@ def _figure(container_id: str, shown: Incoming, now: float) -> ContainerFileReco
     """
     id = ids.new("cfile")
     return _record(container_id, shown._replace(path=f"{id}.{shown.type.partition('/')[2]}"), id, now)
+
+
+class _Note(Struct, frozen=True, array_like=True):
+    """What is written down of a sandbox: where it is, of which version it is, and with how much memory it was made."""
+
+    url: str
+    id: str
+    version: int
+    memory: str
+
+
+def _read_note(noted: bytes) -> _Note | None:
+    try:
+        return msgspec.json.decode(noted, type=_Note) if noted else None
+    except msgspec.DecodeError:
+        return None  # by another version of ours: then nobody finds it, and the container heals
+
+
+async def find_sandboxes(records: Records, ids: Collection[str]) -> dict[str, tuple[int | None, SandboxHandle | None]]:
+    """Of these containers, those that are there: the epoch under which one is held, and the sandbox that it has.
+
+    For whoever looks after sandboxes that outlive a gateway.
+    """
+    found: dict[str, tuple[int | None, SandboxHandle | None]] = {}
+    for row in await records.find_sandboxes([*ids]):
+        note = _read_note(row.sandbox)
+        found[row.id] = row.epoch, None if note is None else SandboxHandle(note.url, note.id)
+    return found
+
+
+async def _never_opened() -> None:
+    """What closes a sandbox that is not open yet: whoever opens it sees to that."""
 
 
 class Use:
@@ -509,7 +748,7 @@ class Use:
             return
         await live.sandbox.install(requirements)
         await self._touch()
-        live.requirements, version = await self._container.require(requirements)
+        live.requirements, version = await self._container.require(live, requirements)
         self._leave(version)
 
     async def collect(
@@ -548,10 +787,13 @@ class Use:
                 live.unseen = True
                 with suppress(BelljarError):
                     await self.collect(())
+            await self._container.note(live)
             if self._touching is not None:
                 if int(self._clock()) > self._touched_at:
                     await self._touch()
                 await self._touching
+        except Fenced:
+            live.lost = True
         finally:
             self._container.touch()
 
@@ -565,5 +807,5 @@ class Use:
         if self._touching is not None:
             await self._touching
         self._touched_at = int(self._clock())
-        writing = self._records.touch_container(self._container.id, self._touched_at, cells)
+        writing = self._records.touch_container(self._container.id, self._touched_at, cells, self._live.hold)
         self._touching = asyncio.ensure_future(writing)

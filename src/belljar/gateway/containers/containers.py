@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
-from itertools import chain
 from typing import Literal, TypeGuard
 from weakref import WeakValueDictionary
 
@@ -16,9 +15,10 @@ from belljar.config import size
 from belljar.errors import ContainerExpired, InvalidRequest, NotFound, TooLarge
 from belljar.gateway.containers import extract, names, workspace
 from belljar.gateway.containers.capacity import Capacity
-from belljar.gateway.containers.container import Container, Incoming, Services, Use, not_found
+from belljar.gateway.containers.container import Container, Hosting, Incoming, Services, Use, held_elsewhere, not_found
 from belljar.gateway.containers.policy import Policy
 from belljar.gateway.containers.versions import Differences, compare
+from belljar.gateway.membership import Membership
 from belljar.gateway.store import blob_slices
 from belljar.gateway.store.base import (
     Blob,
@@ -39,8 +39,6 @@ from belljar.wire.tools import NetworkPolicy
 AUTO = "auto"
 """The name of containers that nobody named."""
 _OFF = NetworkPolicy(type="disabled")
-_AT_ONCE = 4
-"""Threads that keep the files of an archive; they are everybody's."""
 
 
 class Containers:
@@ -53,14 +51,20 @@ class Containers:
         source: SandboxSource,
         policy: Policy,
         *,
+        membership: Membership | None = None,
+        tell_dropped: Callable[[str, str], Awaitable[None]] | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
+        """Without a `membership` nobody else has this store; `tell_dropped` tells another that a container is gone."""
+        self._tell_dropped = tell_dropped
+        self._membership = membership or Membership(records)
+        self._membership.on_loss(self._drop)
         self._records = records
         self._blobs = blobs
         self._policy = policy
         self._clock = clock
         self._capacity = Capacity(source, policy, clock)
-        self._services = Services(records, blobs, self._capacity, policy, clock)
+        self._services = Services(records, blobs, self._capacity, policy, self._membership, clock)
         self._live: WeakValueDictionary[str, Container] = WeakValueDictionary()
 
     def _container(self, record: ContainerRecord) -> Container:
@@ -103,7 +107,7 @@ class Containers:
             auto=auto,
             network=codec.encode(_OFF),
         )
-        await self._records.put_container(record)
+        await self._records.create_container(record)
         return record
 
     async def get(self, id: str, owner: str) -> ContainerRecord:
@@ -149,11 +153,8 @@ class Containers:
         """The first of the candidates that is still there, whatever its memory; which must be one that can be had."""
         if memory is not None:
             self._policy.tier(memory)
-        for id in candidates:
-            record = await self._records.get_container(id, owner)
-            if record is not None and not record.deleted:
-                return record
-        return None
+        found = await self._records.get_containers([*dict.fromkeys(candidates)], owner) if candidates else []
+        return next((record for record in found if not record.deleted), None)
 
     async def _revived(self, record: ContainerRecord, may: bool) -> ContainerRecord:
         if self.status(record) == "running":
@@ -164,13 +165,20 @@ class Containers:
         await self._records.touch_container(record.id, now)
         return msgspec.structs.replace(record, last_active_at=now)
 
-    async def note_hosted(self, container: ContainerRecord, hosted: bytes) -> None:
+    def host(self, container: ContainerRecord) -> AbstractAsyncContextManager[Hosting]:
+        """The container for as long as a provider runs code for it: see `Container.host`."""
+        return self._container(container).host()
+
+    async def note_hosted(self, hosting: Hosting, hosted: bytes) -> None:
         """A provider ran code for it: keep what is known of its side, and start the idle clock anew."""
-        await self._container(container).note_hosted(hosted)
+        await self._container(hosting.record).note_hosted(hosted, hosting.hold)
 
     async def delete(self, id: str, owner: str) -> None:
-        """Its sandbox dies, whatever runs in it, and its files go."""
-        files = await self._container(await self.get(id, owner)).delete()
+        """Its sandbox dies, whatever runs in it and at whichever gateway, and its files go."""
+        record = await self.get(id, owner)
+        files = await self._container(record).delete()
+        if record.holder not in (None, self._membership.id) and self._tell_dropped is not None:
+            await self._tell_dropped(record.holder or "", id)
         await self._blobs.remove_unused(self._records, {file.blob for file in files})
 
     # -- files --------------------------------------------------------------------------------------------------
@@ -236,12 +244,8 @@ class Containers:
                 found.append((path, await writer.finish()))
 
     async def _kept(self, files: Sequence[tuple[str, bytes]]) -> list[tuple[str, Blob]]:
-        """In a few threads: hashing and writing let one another run."""
-        share = -(-len(files) // _AT_ONCE)
-        contents = [content for _, content in files]
-        shares = [contents[start : start + share] for start in range(0, len(files), share)]
-        kept = await asyncio.gather(*(self._blobs.keep(one) for one in shares))
-        return list(zip((path for path, _ in files), chain.from_iterable(kept), strict=True))
+        kept = await self._blobs.keep([content for _, content in files])
+        return list(zip((path for path, _ in files), kept, strict=True))
 
     async def _put(self, container: ContainerRecord, incoming: Sequence[Incoming]) -> list[ContainerFileRecord]:
         container = await self._in_use(container)
@@ -268,10 +272,12 @@ class Containers:
         await self._blobs.remove_unused(self._records, [gone.blob])
         await self._touch(container)
 
-    async def stream_file(self, container: ContainerRecord, file: ContainerFileRecord) -> AsyncIterator[bytes]:
-        """Its bytes; `NotFound` before the first of them if they are gone."""
+    async def stream_file(
+        self, container: ContainerRecord, file: ContainerFileRecord, *, start: int = 0, stop: int | None = None
+    ) -> AsyncIterator[bytes]:
+        """Its bytes, or some of them; `NotFound` before the first of them if they are gone."""
         await self._touch(container)
-        async for chunk in self._blobs.stream(file.blob):
+        async for chunk in self._blobs.stream(file.blob, start=start, stop=stop):
             yield chunk
 
     async def list_files(self, container: ContainerRecord, page: Page) -> list[ContainerFileRecord]:
@@ -323,8 +329,30 @@ class Containers:
         """How many are in use, and how many are held by a container that runs nothing."""
         return self._capacity.count()
 
+    async def check_here(self, container: ContainerRecord) -> None:
+        """`HeldElsewhere` where another gateway has its sandbox, and lives: what runs code has to be asked there."""
+        holder = container.holder
+        if holder is not None and await self._membership.find(holder) is not None:
+            raise held_elsewhere(container.id, holder)
+
+    async def drop(self, id: str) -> None:
+        """It was deleted at another gateway: what runs for it here ends at once."""
+        live = self._live.get(id)
+        if live is not None:
+            await live.kill()
+
+    async def _drop(self) -> None:
+        """What is held here is no longer ours."""
+        await self._capacity.kill_all()
+
     async def sweep(self) -> None:
-        """End the sandboxes of expired containers; to be called every now and then."""
+        """End the sandboxes of expired containers; to be called every now and then.
+
+        Those that run something are in use for as long as they do, which other gateways see by the store.
+        """
+        now = int(self._clock())
+        for one in [one for one in self._live.values() if one.in_use]:
+            await self._records.touch_container(one.id, now)
         await self._capacity.sweep()
 
     async def close(self) -> None:

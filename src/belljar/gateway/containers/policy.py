@@ -30,6 +30,10 @@ class Policy:
     heal_named: bool = False
     """An expired container that is named by its id comes back like one that `auto` finds, rather than being refused."""
     sandboxes_per_owner: int | None = None
+    bytes_per_owner: int | None = None
+    """Of all files, uploaded ones and those of containers; what code makes is kept all the same."""
+    claim_timeout: float = 0.0
+    """Seconds that a call waits for a sandbox where all are busy."""
     spare: float = 30.0
     """Seconds that a sandbox must have been idle before somebody else's need may end it."""
     largest_file: int | None = None
@@ -38,9 +42,6 @@ class Policy:
     """Files taken from one cell."""
     archive_files: int = 50_000
     """Files taken from one archive: a large repository has so many."""
-    whole_archives: bool = True
-    """A plain tar is kept as it came, and its files are parts of it: quick, but one small file that is left of it keeps
-    all of it on the disk. Not where owners have a quota of bytes."""
     max_bytes: int | None = None
     """Bytes taken from one cell; the whole workspace by default."""
     collect_timeout: float = 60.0
@@ -49,6 +50,12 @@ class Policy:
     """Characters of a cell's text that the model is told."""
     images: int = 16
     """Images of a cell that the model is shown; people get all of them."""
+
+    @property
+    def whole_archives(self) -> bool:
+        """A plain tar is kept as it came, and its files are parts of it: quick, but one small file that is left of it
+        keeps all of it on the disk. Not where owners have a quota of bytes."""
+        return self.bytes_per_owner is None
 
     def spec(self, container: ContainerRecord) -> Spec:
         """What the source is asked for."""

@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import os
-import tempfile
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
-from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, TypeAlias, cast
 
-from belljar.errors import BelljarError, Lost, NotFound, OperatorError, Refused, WorkspaceError
+from belljar.errors import BelljarError, Fenced, Lost, NotFound, OperatorError, Refused, WorkspaceError
 from belljar.gateway.containers import names
 from belljar.gateway.containers.policy import Policy
 from belljar.gateway.store import blob_slices
-from belljar.gateway.store.base import Blob, Blobs, Change, ContainerFileRecord, Records
+from belljar.gateway.store.base import Blob, Blobs, Change, ContainerFileRecord, Hold, Records, Version
 from belljar.sandbox import explain
 from belljar.sandbox.base import MIB, Content, FileInfo, Sandbox, Spec, Workspace
 from belljar.sandbox.outputs import FileChanged
 from belljar.wire import ids
 
 _PAGE = 4096
+_UNKNOWN = -1
+"""The size of a file of which it is not known how it looks in the sandbox."""
 _AT_ONCE = 4
 """Files taken at the same time; the threads that do it are everybody's."""
 _IN_A_GO = 500
@@ -82,10 +83,25 @@ class Live:
     unseen: bool = False
     """Something may have changed that no cell told of: everything is compared before it is taken."""
     lost: bool = False
+    given_up: bool = False
+    """It was killed, whatever ran there: nothing that it did since is kept, nor told as if it were."""
+    hold: Hold | None = None
+    """By which its gateway has the container; None for a sandbox of one call, which needs none."""
+    version: int = 0
+    """Of the container, that it is known to have."""
+    memory: str = ""
+    """Of the container, for which it was made."""
+    noted: int | None = None
+    """The version of which the store says that it is, where it says at which place it is found."""
 
     @property
     def usable(self) -> bool:
         return not self.lost and self.sandbox.alive
+
+    def reach(self, version: int, *, ours: bool) -> None:
+        """A change of `ours` made this version; one of somebody else's before it is still to be looked at."""
+        if ours and version == self.version + 1:
+            self.version = version
 
     def note(self, record: ContainerFileRecord, info: FileInfo | FileChanged) -> None:
         self.known[record.path] = Known(record, info.size, info.modified)
@@ -152,27 +168,16 @@ async def write(workspace: Workspace, wanted: Sequence[Wanted], blobs: Blobs, pa
     infos: list[FileInfo] = []
     for start in range(0, len(wanted), _IN_A_GO):
         some = wanted[start : start + _IN_A_GO]
-        places = await asyncio.to_thread(_places, some, blobs)
-        here = [(one, place) for one, place in zip(some, places, strict=True) if place is not None]
-        if len(here) == len(some):
-            infos += await workspace.write_many(_contents(here, passed))
-        else:
-            for one in some:
-                infos.append(await _write_one(workspace, one, blobs))
-                passed.append(one.path)
+        async with blobs.local([one.part.whole for one in some]) as places:
+            infos += await workspace.write_many(_contents([(one, _place(one, places)) for one in some], passed))
     return infos
 
 
-def _places(wanted: Sequence[Wanted], blobs: Blobs) -> list[Path | None]:
-    """Where the bytes lie on this machine; each whole is looked for once."""
-    found: dict[str, Path | None] = {}
-    for one in wanted:
-        if one.part.whole not in found:
-            try:
-                found[one.part.whole] = blobs.path(one.part.whole)
-            except NotFound as error:
-                raise Unread(one.path, str(error)) from error
-    return [found[one.part.whole] for one in wanted]
+def _place(one: Wanted, places: Mapping[str, Path | NotFound]) -> Path:
+    place = places[one.part.whole]
+    if isinstance(place, NotFound):
+        raise Unread(one.path, str(place)) from place
+    return place
 
 
 def _contents(wanted: Sequence[tuple[Wanted, Path]], passed: list[str]) -> Iterator[tuple[str, Content]]:
@@ -215,33 +220,21 @@ def _pieces(file: int, one: Wanted) -> Iterator[bytes]:
         yield data
 
 
-async def _write_one(workspace: Workspace, one: Wanted, blobs: Blobs) -> FileInfo:
-    async with AsyncExitStack() as stack:
-        try:
-            file = await stack.enter_async_context(opened(one.blob, blobs))
-        except NotFound as error:
-            raise Unread(one.path, str(error)) from error
-        return await workspace.write(one.path, file)
-
-
 @asynccontextmanager
 async def opened(blob: str, blobs: Blobs) -> AsyncIterator[BinaryIO]:
     """A blob as a file of this machine, for whoever reads in a thread."""
     part = blob_slices.read(blob)
-    place = await asyncio.to_thread(blobs.path, blob if part is None else part.whole)
-    if place is not None:
+    whole = blob if part is None else part.whole
+    async with blobs.local([whole]) as places:
+        place = places[whole]
+        if isinstance(place, NotFound):
+            raise place
         try:
             file = await asyncio.to_thread(place.open, "rb")
         except FileNotFoundError:
             raise NotFound("its bytes are gone from the store") from None
         with file:
             yield file if part is None else cast(BinaryIO, blob_slices.SliceFile(file, part))
-        return
-    with await asyncio.to_thread(tempfile.TemporaryFile) as spool:
-        async for chunk in blobs.stream(blob):
-            await asyncio.to_thread(spool.write, chunk)
-        await asyncio.to_thread(spool.seek, 0)
-        yield spool
 
 
 async def write_incoming(
@@ -275,6 +268,49 @@ async def delete(live: Live, path: str) -> None:
     if live.known.pop(path, None) is not None:
         with suppress(NotFound, WorkspaceError, Lost):
             await live.sandbox.files.delete(path)
+
+
+async def take_over(
+    live: Live,
+    found: Sequence[FileInfo],
+    before: Version | None,
+    files: Sequence[ContainerFileRecord],
+    blobs: Blobs,
+) -> None:
+    """Know a sandbox that another gateway had, with what was `found` in it; `before` is the version that it was of.
+
+    What others changed in the store since is brought in. What differs beside that was its code's doing, and is for
+    `collect` to take: nothing is known of how those files look.
+    """
+    here = {record.path: record for record in files if not names.is_figure(record)}
+    known = {} if before is None else before.files
+    ours = {path: record for path, record in here.items() if path in known and known[path].blob == record.blob}
+    for path, record in ours.items():
+        live.known[path] = Known(record, _UNKNOWN, 0.0)
+    for info in found:
+        kept = ours.get(info.name)
+        if kept is not None and (kept.size, kept.modified) == (info.size, info.modified):
+            live.note(kept, info)
+        elif info.name in known and info.name not in here:  # deleted in the store
+            with suppress(NotFound, WorkspaceError, Lost):
+                await live.sandbox.files.delete(info.name)
+    await reconcile(live, files, blobs)
+    live.unseen = True
+
+
+async def reconcile(live: Live, files: Sequence[ContainerFileRecord], blobs: Blobs) -> None:
+    """Bring the workspace up to what others changed in the store since."""
+    here = {record.path: record for record in files if not names.is_figure(record)}
+    for path in [path for path in live.known if path not in here]:
+        await delete(live, path)
+    newer = [
+        record
+        for path, record in here.items()
+        if (known := live.known.get(path)) is None or known.record.blob != record.blob
+    ]
+    wanted = [Wanted.of(record.path, record.blob, record.size) for record in newer]
+    for record, info in zip(newer, await write(live.sandbox.files, wanted, blobs, []), strict=True):
+        live.note(record, info)
 
 
 # -- out of a sandbox -------------------------------------------------------------------------------------------------
@@ -314,11 +350,17 @@ async def collect(
             if isinstance(result, OperatorError):
                 raise result
         left_out += [result for result in results if isinstance(result, LeftOut)]
-        took = [(info, result) for info, result in zip(chosen, results, strict=True) if isinstance(result, Blob)]
+        found = [(info, result) for info, result in zip(chosen, results, strict=True) if isinstance(result, Blob)]
+        took = [(info, blob) for info, blob in found if not _recognise(live, info, blob)]
+    if live.given_up:
+        raise Fenced(f"the sandbox of container {live.container_id} was given up before its files were kept")
     put = [*(_record(live, info, blob, now) for info, blob in took), *figures]
     # Of what is gone, that of which a newer one was put there meanwhile stays.
-    made = await records.change_container(live.container_id, Change(put=put, gone=gone, ran=live.running))
+    made = await records.change_container(
+        live.container_id, Change(put=put, gone=gone, ran=live.running, hold=live.hold)
+    )
     assert made is not None, "it is made of whatever version there is"
+    live.reach(made.version, ours=bool(made.files or made.gone or live.running))
     for record in gone:
         del live.known[record.path]
     taken, shown = made.files[: len(took)], made.files[len(took) :]
@@ -326,6 +368,15 @@ async def collect(
         live.note(record, info)
     live.running, live.unseen = False, lost and live.unseen
     return Collected([*taken], left_out, gone, [*shown], made.version)
+
+
+def _recognise(live: Live, info: Found, blob: Blob) -> bool:
+    """Whether a file whose look was not known has the content that is kept of it; then its look is known."""
+    known = live.known.get(info.name)
+    if known is None or known.size != _UNKNOWN or known.record.blob != blob.name:
+        return False
+    live.note(known.record, info)
+    return True
 
 
 def _is_known(live: Live, info: FileInfo) -> bool:

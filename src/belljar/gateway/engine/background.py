@@ -6,10 +6,10 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing, contextmanager
-from typing import Literal
+from typing import Literal, TypeAlias
 
-from belljar.gateway.engine import snapshots
-from belljar.gateway.engine.loop import Run
+from belljar.errors import Fenced
+from belljar.gateway.engine.run import Run
 from belljar.gateway.store.base import Records
 from belljar.wire.codec import sse
 from belljar.wire.events import Event
@@ -17,22 +17,27 @@ from belljar.wire.events import Event
 _log = logging.getLogger("belljar.engine")
 
 
+Frame: TypeAlias = tuple[int, bytes]
+"""An event by its number, as it is sent."""
+
+
 class _Job:
     """A run in progress: its frames so far, and a signal for those who wait for more."""
 
     def __init__(self, run: Run, owner: str) -> None:
         self.run = run
+        self.holder = run.holder or ""
         self.owner = owner
-        self.frames: list[bytes] = []
+        self.frames: list[Frame] = []
+        self.unkept: list[Frame] = []
+        """Those after them that could not be put on record yet."""
         self.over = False
-        self.broken = False
-        """It could not even be told that it failed."""
         self.ended: Literal["cancelled", "stopped"] | None = None
         """By whom, where it is not left to its own end."""
         self.task: asyncio.Task[None] | None = None
         self._news = asyncio.Event()
 
-    def show(self, frames: list[bytes]) -> None:
+    def show(self, frames: list[Frame]) -> None:
         """To those who follow."""
         self.frames += frames
         self.wake()
@@ -47,7 +52,7 @@ class _Job:
         self._news.set()
         self._news = asyncio.Event()
 
-    async def news(self) -> None:
+    async def wait_for_news(self) -> None:
         await self._news.wait()
 
 
@@ -60,7 +65,7 @@ class Background:
         self._beginning: set[str] = set()
 
     @contextmanager
-    def beginning(self, id: str) -> Iterator[None]:
+    def reserve(self, id: str) -> Iterator[None]:
         """Of a run that is on record before it is started."""
         self._beginning.add(id)
         try:
@@ -91,8 +96,9 @@ class Background:
             said = await (job.run.cancel() if job.ended == "cancelled" else job.run.stop())
             await self._keep(job, said)
             raise
+        except Fenced as error:
+            _log.warning("%s", error)
         except Exception:  # noqa: BLE001 - the last door of a background task
-            job.broken = not (job.frames and snapshots.is_last(job.frames[-1]))
             _log.exception("response %s broke and could not be kept", job.run.id)
         finally:
             job.over = True
@@ -101,11 +107,10 @@ class Background:
 
     async def _keep(self, job: _Job, events: list[Event]) -> None:
         """On record first: who resumes after a crash must not miss what then takes the number of an unkept event."""
-        frames = [sse(event) for event in events]
-        try:
-            await self._records.add_events(job.run.id, list(enumerate(frames, len(job.frames))))
-        finally:
-            job.show(frames)
+        job.unkept += [(event.sequence_number, sse(event)) for event in events]
+        await self._records.add_events(job.run.id, job.holder, job.unkept)
+        frames, job.unkept = job.unkept, []
+        job.show(frames)
 
     def count(self, owner: str) -> int:
         """Runs of this owner's."""
@@ -120,23 +125,18 @@ class Background:
         await asyncio.wait({job.task})
         return True
 
-    async def follow(self, id: str, after: int) -> AsyncGenerator[list[bytes], None]:
-        """The frames after the event numbered `after`: those that were, then those that come."""
+    async def follow(self, id: str, after: int) -> AsyncGenerator[list[Frame], None]:
+        """The frames after the event numbered `after`: those that were, then those that come while it runs here."""
         job = self._jobs.get(id)
-        if job is None:
-            yield [frame for _, frame in await self._records.get_events(id, after)]
-            return
-        at = after + 1
-        while True:
+        at = 0
+        while job is not None:
             if at < len(job.frames):
                 fresh, at = job.frames[at:], len(job.frames)
-                yield fresh
+                yield [one for one in fresh if one[0] > after]
             elif job.over:
-                if job.broken:
-                    raise RuntimeError(f"response {id} broke and could not be told")
                 return
             else:
-                await job.news()
+                await job.wait_for_news()
 
     async def close(self, patience: float) -> None:
         """Let runs finish for a while; those that do not have failed."""

@@ -19,26 +19,26 @@ class Citations:
         self._owed: dict[str, ContainerFileRecord] = {}
         self._relayed: list[ContainerFileCitation] = []
 
-    def know(self, files: Iterable[ContainerFileRecord]) -> None:
+    def add_known(self, files: Iterable[ContainerFileRecord]) -> None:
         """Files that were there before: cited where a link names them."""
         for file in files:
             self._known.setdefault(file.path, file)
 
-    def made(self, files: Iterable[ContainerFileRecord]) -> None:
+    def add_made(self, files: Iterable[ContainerFileRecord]) -> None:
         """Files of this response: cited even if no message mentions them."""
         for file in files:
             self._known[file.path] = file
             self._owed[file.path] = file
 
-    def gone(self, files: Iterable[ContainerFileRecord]) -> None:
+    def remove(self, files: Iterable[ContainerFileRecord]) -> None:
         """Files that are no more: nobody could fetch what a citation of them names."""
         for file in files:
             self._known.pop(file.path, None)
             self._owed.pop(file.path, None)
 
-    def relay(self, file: ContainerFileRecord, start: int, end: int) -> None:
+    def add_relayed(self, file: ContainerFileRecord, start: int, end: int) -> None:
         """The next text cites a file here, as its provider says."""
-        self._relayed.append(_citation(file, start, end))
+        self._relayed.append(_build_citation(file, start, end))
         self._owed.pop(file.path, None)
 
     @property
@@ -47,7 +47,7 @@ class Citations:
         return tuple(self._known.values())
 
     @property
-    def owed(self) -> bool:
+    def has_owed(self) -> bool:
         return bool(self._owed)
 
     def cite(self, text: str, last: bool) -> tuple[Annotation, ...]:
@@ -57,20 +57,20 @@ class Citations:
         self._relayed = []
         at = text.find(_LINK)
         if at >= 0:
-            spelled = self._spellings()
+            spelled = self._list_spellings()
             while at >= 0:
                 name = next((name for name, _ in spelled if text.startswith(name, at + len(_LINK))), None)
                 if name is not None and at not in told:
                     file = dict(spelled)[name]
                     self._owed.pop(file.path, None)
-                    found.append(_citation(file, at, at + len(_LINK) + len(name)))
+                    found.append(_build_citation(file, at, at + len(_LINK) + len(name)))
                 at = text.find(_LINK, at + len(_LINK))
         if last:
-            found.extend(_citation(file, 0, 0) for file in self._owed.values())
+            found.extend(_build_citation(file, 0, 0) for file in self._owed.values())
             self._owed.clear()
         return tuple(found)
 
-    def _spellings(self) -> list[tuple[str, ContainerFileRecord]]:
+    def _list_spellings(self) -> list[tuple[str, ContainerFileRecord]]:
         """Every way a link may spell a path, longest first: `a.csv.gz` is not a link to `a.csv`."""
         spelled = {
             quote(path, safe=safe): file for path, file in self._known.items() for safe in ("/", "/()!*'~,;:@&=+$")
@@ -79,7 +79,7 @@ class Citations:
         return sorted(spelled.items(), key=lambda pair: -len(pair[0]))
 
 
-def _citation(file: ContainerFileRecord, start: int, end: int) -> ContainerFileCitation:
+def _build_citation(file: ContainerFileRecord, start: int, end: int) -> ContainerFileCitation:
     return ContainerFileCitation(
         container_id=file.container_id,
         file_id=file.id,

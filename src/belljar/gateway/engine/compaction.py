@@ -9,7 +9,7 @@ from msgspec import UNSET, structs
 
 from belljar.errors import Garbled
 from belljar.gateway.builtin_model.model import SUMMARISE
-from belljar.gateway.upstream.models import Route
+from belljar.gateway.upstream.models import ModelRoute
 from belljar.vendors import deltas
 from belljar.vendors.request import ModelRequest
 from belljar.wire.items import InputItem, InputText, Message
@@ -19,7 +19,7 @@ from belljar.wire.responses import Usage
 _ASK = "Write the summary now."
 
 
-async def summarise(route: Route, request: ModelRequest) -> tuple[str, Usage]:
+async def summarise(route: ModelRoute, request: ModelRequest) -> tuple[str, Usage]:
     """The conversation in the model's own words, and what that cost."""
     last = Message(role="user", content=(InputText(text=_ASK),))
     asked = structs.replace(
@@ -49,7 +49,7 @@ async def summarise(route: Route, request: ModelRequest) -> tuple[str, Usage]:
     return summary, usage
 
 
-def kept(items: Sequence[InputItem]) -> tuple[Message, ...]:
+def list_user_messages(items: Sequence[InputItem]) -> tuple[Message, ...]:
     """The user's messages, as they stand in the compacted conversation."""
     return tuple(
         structs.replace(

@@ -11,7 +11,7 @@ from belljar.errors import DeadlinePassed
 T = TypeVar("T")
 
 
-class Deadline:
+class ResponseDeadline:
     """What `asyncio.timeout` does, for many short waits in a row: entering that one for every read from the network
     would cost more than the read."""
 

@@ -49,13 +49,13 @@ class Emitter:
         if not ignored:
             return
         extras = self._start.belljar or ResponseExtras()
-        self._tell(structs.replace(extras, ignored=(*extras.ignored, *ignored)))
+        self._set_extras(structs.replace(extras, ignored=(*extras.ignored, *ignored)))
 
-    def leave(self, container: LeftContainer) -> None:
+    def set_container(self, container: LeftContainer) -> None:
         """Tell the caller how the container is left."""
-        self._tell(structs.replace(self._start.belljar or ResponseExtras(), container=container))
+        self._set_extras(structs.replace(self._start.belljar or ResponseExtras(), container=container))
 
-    def _tell(self, extras: ResponseExtras) -> None:
+    def _set_extras(self, extras: ResponseExtras) -> None:
         self._start = structs.replace(self._start, belljar=extras)
 
     def begin(self, *, queued: bool = False) -> list[Event]:
@@ -65,7 +65,7 @@ class Emitter:
         self._put(events.InProgress, structs.replace(self._start, status="in_progress"))
         return self._output.line.take()
 
-    def turn(self, rules: TurnRules) -> Turn:
+    def begin_turn(self, rules: TurnRules) -> Turn:
         """The model is asked, for the first time or again."""
         return Turn(self._output, rules)
 

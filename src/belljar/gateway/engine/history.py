@@ -60,7 +60,7 @@ class HistoryRequest(Struct, frozen=True, kw_only=True):
         return cls(input=request.input, previous_response_id=request.previous_response_id, conversation=conversation)
 
 
-async def recall(
+async def read_history(
     records: Records,
     asked: HistoryRequest,
     owner: str,
@@ -72,7 +72,7 @@ async def recall(
     containers: list[str] = []
     versions: dict[str, int] = {}
     if asked.previous_response_id is not None:
-        for record in await _chain(records, asked.previous_response_id, owner, memory or {}):
+        for record in await _read_chain(records, asked.previous_response_id, owner, memory or {}):
             before += read_stored_items(record.input)
             before += read_stored_items(record.output)
             if record.container_id is not None:
@@ -84,9 +84,9 @@ async def recall(
             raise NotFound(f"Conversation with id '{asked.conversation}' not found.")
         for kept in await records.all_items(asked.conversation):
             before += read_stored_items(b"[" + kept.body + b"]")
-    own = numbered(await _dereference(records, asked.input, before, owner), response_id)
+    own = assign_ids(await _dereference(records, asked.input, before, owner), response_id)
     items = [*before, *own]
-    _check(items)
+    _check_items(items)
     cells = [item for item in items if type(item) is CodeInterpreterCall]
     containers += [cell.container_id for cell in cells]
     for cell in cells:
@@ -94,7 +94,7 @@ async def recall(
             versions[cell.container_id] = max(versions.get(cell.container_id, 0), cell.belljar.version)
     compact_now = bool(own) and isinstance(own[-1], CompactionTrigger)
     return History(
-        before=_after_compaction(before, own),
+        before=_drop_compacted(before, own),
         own=tuple(own[:-1] if compact_now else own),
         containers=tuple(dict.fromkeys(reversed(containers))),
         versions=versions,
@@ -102,7 +102,9 @@ async def recall(
     )
 
 
-async def _chain(records: Records, id: str, owner: str, memory: Mapping[str, ResponseRecord]) -> list[ResponseRecord]:
+async def _read_chain(
+    records: Records, id: str, owner: str, memory: Mapping[str, ResponseRecord]
+) -> list[ResponseRecord]:
     """Oldest first. `memory` has what one WebSocket keeps for itself; a chain of it may rest on stored ones."""
     kept: list[ResponseRecord] = []
     at: str | None = id
@@ -111,9 +113,9 @@ async def _chain(records: Records, id: str, owner: str, memory: Mapping[str, Res
         at = memory[at].previous_id
     stored = [] if at is None else await records.chain(at, owner)
     if at is not None and (not stored or stored[-1].id != at):
-        raise _lost(at)
+        raise _build_lost_error(at)
     if stored and stored[0].previous_id is not None:
-        raise _lost(stored[0].previous_id)
+        raise _build_lost_error(stored[0].previous_id)
     chain = [*stored, *reversed(kept)]
     if chain and chain[-1].status in ("queued", "in_progress"):
         raise InvalidRequest(
@@ -123,7 +125,7 @@ async def _chain(records: Records, id: str, owner: str, memory: Mapping[str, Res
     return chain
 
 
-def _lost(id: str) -> InvalidRequest:
+def _build_lost_error(id: str) -> InvalidRequest:
     return InvalidRequest(
         f"Previous response with id '{id}' not found.",
         param="previous_response_id",
@@ -142,12 +144,12 @@ async def _dereference(
     named = [item.id for item in own if isinstance(item, ItemReference) or _is_bare(item) or _is_astray(item)]
     if not named:
         return list(own)
-    known = _by_id(before)
+    known = _index_by_id(before)
     homes = dict.fromkeys(ids.home(id) for id in named if id not in known)
     for home in filter(None, homes):
         record = await records.get_response(home, owner)
         if record is not None:
-            known |= _by_id([*read_stored_items(record.input), *read_stored_items(record.output)])
+            known |= _index_by_id([*read_stored_items(record.input), *read_stored_items(record.output)])
     found: list[InputItem] = []
     for number, item in enumerate(own):
         if isinstance(item, ItemReference):
@@ -157,10 +159,10 @@ async def _dereference(
         elif _is_bare(item) and isinstance(kept := known.get(item.id), CodeInterpreterCall):
             item = structs.replace(item, outputs=kept.outputs, belljar=kept.belljar, told=kept.told)
         found.append(item)
-    return await _housed(records, found, known, owner)
+    return await _assign_containers(records, found, known, owner)
 
 
-async def _housed(
+async def _assign_containers(
     records: Records, own: Sequence[InputItem], known: Mapping[str, InputItem], owner: str
 ) -> list[InputItem]:
     """Cells with containers of ours: the one that is kept, else that their response made, else of the cell before."""
@@ -192,11 +194,11 @@ def _is_astray(item: InputItem) -> TypeGuard[CodeInterpreterCall]:
     return isinstance(item, CodeInterpreterCall) and not ids.is_ours("cntr", item.container_id)
 
 
-def _by_id(items: Iterable[InputItem]) -> dict[str, InputItem]:
+def _index_by_id(items: Iterable[InputItem]) -> dict[str, InputItem]:
     return {id: item for item in items if isinstance(id := getattr(item, "id", None), str)}
 
 
-def numbered(own: Iterable[InputItem], response_id: str) -> list[InputItem]:
+def assign_ids(own: Iterable[InputItem], response_id: str) -> list[InputItem]:
     """Every item gets an id; those that had one keep it."""
     kinds: dict[type, ids.Kind] = {
         FunctionCall: "fc",
@@ -219,7 +221,7 @@ def numbered(own: Iterable[InputItem], response_id: str) -> list[InputItem]:
     return found
 
 
-def _check(items: Sequence[InputItem]) -> None:
+def _check_items(items: Sequence[InputItem]) -> None:
     """Calls and their outputs belong together; ids are unique."""
     seen: set[str] = set()
     open_calls: dict[str, None] = {}
@@ -246,7 +248,7 @@ def _check(items: Sequence[InputItem]) -> None:
         raise InvalidRequest(f"No tool output found for function call {next(iter(open_calls))}.", param="input")
 
 
-def _after_compaction(before: Sequence[InputItem], own: Sequence[InputItem]) -> tuple[InputItem, ...]:
+def _drop_compacted(before: Sequence[InputItem], own: Sequence[InputItem]) -> tuple[InputItem, ...]:
     """Of what lies before the newest compaction in the chain, only the user's messages are kept beside it."""
     newest = max((at for at, item in enumerate(before) if type(item) is Compaction), default=None)
     if newest is None:

@@ -13,7 +13,7 @@ from belljar.gateway.containers import Containers
 from belljar.gateway.containers.names import MOUNT
 from belljar.gateway.store.base import Blobs, ContainerFileRecord, ContainerRecord
 from belljar.gateway.upstream.vendor_files import HostedFiles
-from belljar.providers.output_names import free_name
+from belljar.output_names import free_name
 from belljar.sandbox import explain
 from belljar.vendors.deltas import HostedEnd
 from belljar.vendors.request import HostedFile
@@ -23,7 +23,7 @@ LARGEST = 512 << 20
 """Bytes of one file that we fetch."""
 
 
-class Keeper:
+class HostedFileKeeper:
     """Fetches the files of hosted cells and keeps them."""
 
     def __init__(self, files: HostedFiles, containers: Containers, blobs: Blobs) -> None:
@@ -48,7 +48,7 @@ class Keeper:
             kept.append(record)
             if record.path != name:
                 notes.append(f"[There is another {name}: this one is kept as {record.path}]\n")
-        return _told(end, kept, notes), tuple(kept)
+        return _describe_end(end, kept, notes), tuple(kept)
 
     async def keep_figure(
         self, data: bytes, type: str, container: ContainerRecord, known: Container[str]
@@ -66,8 +66,8 @@ class Keeper:
         """
         async with self._files.open(file) as opened:
             named = opened.path or opened.name
-            path = _relative(named) if named else await self._new_name(opened.type, container)
-            blob = await self._blobs.adopt(_bounded(path, opened.chunks))
+            path = _strip_mount(named) if named else await self._make_name(opened.type, container)
+            blob = await self._blobs.adopt(_limit_size(path, opened.chunks))
             same = opened.path or self._kept.get(path, blob.name) == blob.name
             place = path if same else free_name(path, self._kept)
             record = await self._containers.put_file(
@@ -76,19 +76,19 @@ class Keeper:
         self._kept[record.path] = blob.name
         return record, path
 
-    async def _new_name(self, type: str, container: ContainerRecord) -> str:
+    async def _make_name(self, type: str, container: ContainerRecord) -> str:
         taken = {one.path for one in await self._containers.all_files(container)}
         ending = mimetypes.guess_extension(type) or ""
         return next(name for n in itertools.count(1) if (name := f"output_{n}{ending}") not in taken)
 
 
-def _relative(path: str) -> str:
+def _strip_mount(path: str) -> str:
     """Below the workspace; what lies elsewhere in the vendor's container goes by its name."""
     plain = path.removeprefix(MOUNT)
     return plain.rpartition("/")[2] if plain.startswith("/") else plain
 
 
-def _told(end: HostedEnd, kept: Sequence[ContainerFileRecord], notes: Sequence[str]) -> HostedEnd:
+def _describe_end(end: HostedEnd, kept: Sequence[ContainerFileRecord], notes: Sequence[str]) -> HostedEnd:
     item = end.item
     how = CellEnd(exit="ok") if item.belljar is UNSET else item.belljar
     outputs = item.outputs or ()
@@ -99,7 +99,7 @@ def _told(end: HostedEnd, kept: Sequence[ContainerFileRecord], notes: Sequence[s
     return HostedEnd(end.index, item)
 
 
-async def _bounded(name: str, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+async def _limit_size(name: str, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     size = 0
     async for chunk in chunks:
         size += len(chunk)

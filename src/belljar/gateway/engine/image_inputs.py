@@ -46,20 +46,20 @@ class WithImages:
                     raise
                 _log.warning("%s is asked again without pictures: %s", request.model, error)
             self._blind = True
-        async with aclosing(self._model.ask(self._told(request))) as answer:
+        async with aclosing(self._model.ask(self._replace_images(request))) as answer:
             async for batch in answer:
                 yield batch
 
-    def _told(self, request: ModelRequest) -> ModelRequest:
-        return structs.replace(request, items=tuple(map(self._item, request.plain_items)))
+    def _replace_images(self, request: ModelRequest) -> ModelRequest:
+        return structs.replace(request, items=tuple(map(self._replace_in_item, request.plain_items)))
 
-    def _item(self, item: InputItem) -> InputItem:
+    def _replace_in_item(self, item: InputItem) -> InputItem:
         if isinstance(item, Message) and not isinstance(item.content, str):
-            return structs.replace(item, content=tuple(map(self._part, item.content)))
+            return structs.replace(item, content=tuple(map(self._replace_part, item.content)))
         if isinstance(item, FunctionCallOutput) and not isinstance(item.output, str):
-            return structs.replace(item, output=tuple(map(self._part, item.output)))
+            return structs.replace(item, output=tuple(map(self._replace_part, item.output)))
         return item
 
-    def _part(self, part: Part) -> Part:
+    def _replace_part(self, part: Part) -> Part:
         words = self._words.get(part.image_url or "") if isinstance(part, InputImage) else None
         return part if words is None else InputText(text=words)

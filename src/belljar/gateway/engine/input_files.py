@@ -2,37 +2,33 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from urllib.parse import unquote_to_bytes
 
-from msgspec import UNSET, structs
+from msgspec import structs
 
 from belljar.errors import InvalidRequest
 from belljar.gateway.containers import Containers
+from belljar.gateway.engine.readable_files import ReadableFiles, check_size, data_url, read_data_url
 from belljar.gateway.store.base import Blobs, ContainerFileRecord, ContainerRecord, FileRecord, Records
 from belljar.wire.items import FunctionCallOutput, InputFile, InputImage, InputItem, InputText, Message, Part
 
-LARGEST_INLINE = 20 << 20
-"""Bytes of a file that goes to a model as part of its request."""
-_DATA_URL = re.compile(r"data:([^;,]*)((?:;[^;,]*)*),", re.ASCII)
+LARGEST_PICTURE = 20 << 20
+"""Bytes of one that goes to a model as part of its request."""
 _ATTACHED = frozenset({InputFile, InputImage})
 _IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 
 
 def has_files(items: Iterable[InputItem]) -> bool:
-    return any(type(part) is InputFile for item in items for part in _parts(item))
+    return any(type(part) is InputFile for item in items for part in _list_parts(item))
 
 
 def _is_bare(item: InputItem) -> bool:
     """It has neither files nor pictures, as most have."""
-    return _ATTACHED.isdisjoint(map(type, _parts(item)))
+    return _ATTACHED.isdisjoint(map(type, _list_parts(item)))
 
 
-def _parts(item: InputItem) -> Sequence[Part]:
+def _list_parts(item: InputItem) -> Sequence[Part]:
     if isinstance(item, Message) and not isinstance(item.content, str):
         return item.content
     if isinstance(item, FunctionCallOutput) and not isinstance(item.output, str):
@@ -40,19 +36,19 @@ def _parts(item: InputItem) -> Sequence[Part]:
     return ()
 
 
-def _with_parts(item: InputItem, parts: Sequence[Part]) -> InputItem:
+def _replace_parts(item: InputItem, parts: Sequence[Part]) -> InputItem:
     if isinstance(item, Message):
         return structs.replace(item, content=tuple(parts))
     return structs.replace(item, output=tuple(parts))  # type: ignore[type-var]
 
 
-def _path(item: InputItem, at: int, number: int) -> str:
+def _format_path(item: InputItem, at: int, number: int) -> str:
     """A part's place in the request."""
     return f"input[{at}].{'content' if isinstance(item, Message) else 'output'}[{number}]"
 
 
 @contextmanager
-def _naming(param: str) -> Iterator[None]:
+def _name_param(param: str) -> Iterator[None]:
     """A container's refusal of a file, with the name that the request has for it."""
     try:
         yield
@@ -72,46 +68,47 @@ class InputFiles:
         self._places: dict[str, str] = {}
         self.params: dict[str, str] = {}
         """Which parameter gave a file, by its path in the container."""
-        self.where: Callable[[str], str] = "at /mnt/data/{}".format
+        self.describe_place: Callable[[str], str] = "at /mnt/data/{}".format
         """What the model is told of where a file is, by its path in the container."""
         self.words: dict[str, str] = {}
         """What a model that sees no pictures is told of one that code can open, by its data URL."""
         self._inline: dict[str, str] = {}
         self._unseen: dict[str, str] = {}
+        self._readable: dict[InputFile, InputFile] = {}
+        """Files as the model is given them to read, by their parts."""
 
     async def place_ids(self, container: ContainerRecord, file_ids: Sequence[str], param: str) -> None:
         """Uploaded files that the tool names."""
         where = [f"{param}[{number}]" for number in range(len(file_ids))]
-        files = [await self._file(id, at) for id, at in zip(file_ids, where, strict=True)]
+        files = [await self._get_file(id, at) for id, at in zip(file_ids, where, strict=True)]
         await self._place(container, files, where)
 
     async def place_parts(self, container: ContainerRecord, items: Sequence[InputItem]) -> tuple[InputItem, ...]:
         """The files of the input. What came inline is from now on a file of the container, and kept as such."""
         staged: list[InputItem] = []
         for at, item in enumerate(items):
-            parts = _parts(item)
+            parts = _list_parts(item)
             if not any(isinstance(part, InputFile) for part in parts):
                 staged.append(item)
                 continue
             moved: list[Part] = []
             for number, part in enumerate(parts):
-                where = _path(item, at, number)
+                where = _format_path(item, at, number)
                 moved.append(await self._place_part(container, part, where) if isinstance(part, InputFile) else part)
-            staged.append(_with_parts(item, moved))
+            staged.append(_replace_parts(item, moved))
         return tuple(staged)
 
     async def place_again(self, container: ContainerRecord, items: Sequence[InputItem]) -> None:
         """Files of earlier requests, into a container that may be a new one; those deleted since are left out."""
-        ids = {part.file_id for item in items for part in _parts(item) if isinstance(part, InputFile)}
-        found = [await self._records.get_file(id, self._owner) for id in ids if isinstance(id, str)]
-        there = [file for file in found if file is not None]
+        ids = {part.file_id for item in items for part in _list_parts(item) if isinstance(part, InputFile)}
+        there = await self._records.get_files([id for id in ids if isinstance(id, str)], self._owner) if ids else []
         await self._place(container, there, ["previous_response_id"] * len(there))
 
     async def _place_part(self, container: ContainerRecord, part: InputFile, where: str) -> InputFile:
         if isinstance(part.file_id, str):
             if part.file_id.startswith("cfile_"):
                 return part
-            await self._place(container, [await self._file(part.file_id, f"{where}.file_id")], [f"{where}.file_id"])
+            await self._place(container, [await self._get_file(part.file_id, f"{where}.file_id")], [f"{where}.file_id"])
             return part
         if isinstance(part.file_data, str):
             kind, data = read_data_url(part.file_data, f"{where}.file_data")
@@ -119,7 +116,7 @@ class InputFiles:
             async with self._blobs.write() as writer:
                 await writer.write(data)
                 blob = await writer.finish()
-            with _naming(f"{where}.filename"):
+            with _name_param(f"{where}.filename"):
                 kept = await self._containers.put_file(container, name, blob, type=kind)
             self._places[kept.id] = kept.path
             self.params[kept.path] = f"{where}.file_data"
@@ -137,29 +134,29 @@ class InputFiles:
             self._places[file.id] = kept.path
             self.params[kept.path] = param
 
-    def know(self, files: Iterable[ContainerFileRecord]) -> None:
+    def add_known(self, files: Iterable[ContainerFileRecord]) -> None:
         """Files that the container already has."""
         self._places.update({file.id: file.path for file in files})
 
     async def load(
-        self, items: Sequence[InputItem], *, before: int, housed: bool, files_inline: bool, model: str
+        self, items: Sequence[InputItem], *, before: int, housed: bool, reader: ReadableFiles | None, model: str
     ) -> None:
-        """Read what must go to the model itself: pictures, and whole files where it takes them.
+        """Read what must go to the model itself: pictures, and whole files where it reads them.
 
         So many items were there `before` the request's own. `housed` says that there is a container for files, though
-        one given earlier may be gone with another container.
+        one given earlier may be gone with another container: then nobody but code reads them.
         """
         for at, item in enumerate(items, -before):
-            for number, part in enumerate(() if _is_bare(item) else _parts(item)):
-                where = _path(item, at, number) if at >= 0 else "previous_response_id"
+            for number, part in enumerate(() if _is_bare(item) else _list_parts(item)):
+                where = _format_path(item, at, number) if at >= 0 else "previous_response_id"
                 if isinstance(part, InputImage):
                     if part.file_id is not None and part.file_id not in self._inline:
                         await self._load_picture(part.file_id, where, earlier=at < 0)
-                elif isinstance(part, InputFile) and files_inline:
-                    if isinstance(part.file_id, str) and part.file_id not in self._inline:
-                        file = await self._file(part.file_id, f"{where}.file_id")
-                        self._inline[part.file_id] = await self._data_url(file, where)
-                elif isinstance(part, InputFile) and not housed:
+                elif housed or not isinstance(part, InputFile) or part in self._readable:
+                    continue
+                elif reader is not None:
+                    await self._load_file(part, where, reader, earlier=at < 0)
+                else:
                     raise InvalidRequest(
                         f"Unsupported value: '{where}'. The model '{model}' takes no files. Add the code_interpreter"
                         " tool to have them in its container.",
@@ -167,14 +164,24 @@ class InputFiles:
                         fault="unsupported_value",
                     )
 
+    async def _load_file(self, part: InputFile, where: str, reader: ReadableFiles, *, earlier: bool) -> None:
+        """What is only an address, the vendor fetches; what is gone since it was given is told in words."""
+        if isinstance(part.file_data, str):
+            self._readable[part] = await reader.give_data(part, part.file_data, where)
+        elif isinstance(part.file_id, str):
+            if earlier and await self._records.get_file(part.file_id, self._owner) is None:
+                return
+            file = await self._get_file(part.file_id, f"{where}.file_id")
+            self._readable[part] = await reader.give_kept(part, file, where)
+
     async def _load_picture(self, id: str, where: str, *, earlier: bool) -> None:
         """One that is in the container too is never refused: the model knows where it is, whether or not it sees it."""
         if earlier and await self._records.get_file(id, self._owner) is None:
             self._unseen[id] = "[A picture was given earlier and is no longer here]"
             return
-        file = await self._file(id, f"{where}.file_id")
+        file = await self._get_file(id, f"{where}.file_id")
         words = f"[{file.filename!r} cannot be shown to you as a picture; code can open it]"
-        if id in self._places and (file.type not in _IMAGES or file.size > LARGEST_INLINE):
+        if id in self._places and (file.type not in _IMAGES or file.size > LARGEST_PICTURE):
             self._unseen[id] = words
             return
         if file.type not in _IMAGES:
@@ -184,65 +191,40 @@ class InputFiles:
                 param=f"{where}.file_id",
                 fault="invalid_value",
             )
-        self._inline[id] = await self._data_url(file, where)
+        self._inline[id] = await self._read_as_data_url(file, where)
         if id in self._places:
             self.words[self._inline[id]] = words
 
-    def shown(self, items: Iterable[InputItem]) -> tuple[InputItem, ...]:
+    def show_items(self, items: Iterable[InputItem]) -> tuple[InputItem, ...]:
         """The items as the model sees them: a file that is in the container is a path."""
         return tuple(
             [
-                item if _is_bare(item) else _with_parts(item, [self._shown(part) for part in _parts(item)])
+                item if _is_bare(item) else _replace_parts(item, [self._show_part(part) for part in _list_parts(item)])
                 for item in items
             ]
         )
 
-    def _shown(self, part: Part) -> Part:
+    def _show_part(self, part: Part) -> Part:
         if isinstance(part, InputImage) and part.file_id in self._inline:
             return structs.replace(part, file_id=None, image_url=self._inline[part.file_id])
         if isinstance(part, InputImage) and part.file_id in self._unseen:
             return InputText(text=self._unseen[part.file_id])
+        if isinstance(part, InputFile) and part in self._readable:
+            return self._readable[part]
         if not isinstance(part, InputFile) or not isinstance(part.file_id, str):
             return part
         if part.file_id in self._places:
             path = self._places[part.file_id]
-            return InputText(text=f"[The file {path.rsplit('/', 1)[-1]!r} is {self.where(path)}]")
-        if part.file_id in self._inline:
-            return structs.replace(part, file_id=UNSET, file_data=self._inline[part.file_id])
+            return InputText(text=f"[The file {path.rsplit('/', 1)[-1]!r} is {self.describe_place(path)}]")
         name = part.filename if isinstance(part.filename, str) else part.file_id
         return InputText(text=f"[The file {name!r} was given earlier and is no longer here]")
 
-    async def _file(self, id: str, param: str) -> FileRecord:
+    async def _get_file(self, id: str, param: str) -> FileRecord:
         file = await self._records.get_file(id, self._owner)
         if file is None:
             raise InvalidRequest(f"No such File object: {id}", param=param)
         return file
 
-    async def _data_url(self, file: FileRecord, where: str) -> str:
-        if file.size > LARGEST_INLINE:
-            raise InvalidRequest(
-                f"Invalid value for '{where}': {file.filename!r} has {file.size} bytes; {LARGEST_INLINE} are the most"
-                " that go to a model. Add the code_interpreter tool and let code read it.",
-                param=where,
-                fault="file_too_large",
-            )
-        data = b"".join([chunk async for chunk in self._blobs.stream(file.blob)])
-        return f"data:{file.type};base64,{base64.b64encode(data).decode()}"
-
-
-def read_data_url(url: str, param: str) -> tuple[str, bytes]:
-    """The MIME type and the bytes; bare base64 is taken too, as some clients send it."""
-    found = _DATA_URL.match(url)
-    try:
-        if found is None:
-            return "application/octet-stream", base64.b64decode(url, validate=True)
-        if ";base64" in found[2]:
-            return found[1] or "text/plain", base64.b64decode(url[found.end() :], validate=True)
-        return found[1] or "text/plain", unquote_to_bytes(url[found.end() :])
-    except (binascii.Error, ValueError):
-        raise InvalidRequest(
-            f"Invalid file data: '{param}'. Expected a base64-encoded data URL with a valid file, such as"
-            " 'data:text/csv;base64,YSxiCg=='.",
-            param=param,
-            fault="invalid_value",
-        ) from None
+    async def _read_as_data_url(self, file: FileRecord, where: str) -> str:
+        check_size(file.filename, file.size, LARGEST_PICTURE, where)
+        return data_url(file.type, b"".join([chunk async for chunk in self._blobs.stream(file.blob)]))

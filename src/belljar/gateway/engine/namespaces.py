@@ -24,11 +24,9 @@ class Namespaces:
         self._taken = {tool.name for tool in tools if isinstance(tool, FunctionTool | CustomTool)}
         self._flat: dict[tuple[str, str], str] = {}
         self._places: dict[str, tuple[str, str]] = {}
-        self.tools = tuple(
-            one for number, tool in enumerate(tools) for one in self._flattened(tool, f"tools[{number}]")
-        )
+        self.tools = tuple(one for number, tool in enumerate(tools) for one in self._flatten(tool, f"tools[{number}]"))
 
-    def _flattened(self, tool: Tool, path: str) -> Iterable[Tool]:
+    def _flatten(self, tool: Tool, path: str) -> Iterable[Tool]:
         if self._known or not isinstance(tool, HostedTool) or tool.type != NAMESPACE:
             return (tool,)
         name, about = tool.data.get("name"), tool.data.get("description")
@@ -40,10 +38,10 @@ class Namespaces:
             if not isinstance(one, FunctionTool | CustomTool):
                 kind = tool.data["tools"][number]["type"]
                 raise error_messages.not_one_of(f"{path}.tools[{number}].type", kind, ("function", "custom"))
-            flat.append(self._renamed(name, one, about))
+            flat.append(self._rename(name, one, about))
         return flat
 
-    def _renamed(self, namespace: str, tool: Named, about: object) -> Named:
+    def _rename(self, namespace: str, tool: Named, about: object) -> Named:
         flat = f"{namespace}__{tool.name}"
         while flat in self._taken:
             flat += "_"
@@ -53,18 +51,18 @@ class Namespaces:
         described = "\n\n".join(text for text in (about, tool.description) if isinstance(text, str) and text)
         return structs.replace(tool, name=flat, description=described)
 
-    def told(self, items: Iterable[InputItem]) -> tuple[InputItem, ...]:
+    def flatten_names(self, items: Iterable[InputItem]) -> tuple[InputItem, ...]:
         """Items as the model knows them: each call by the name that was declared to it."""
-        return tuple(items) if self._known else tuple([self._told(item) for item in items])
+        return tuple(items) if self._known else tuple([self._flatten_name(item) for item in items])
 
-    def _told(self, item: InputItem) -> InputItem:
+    def _flatten_name(self, item: InputItem) -> InputItem:
         # By exact types: a struct needs 170 ns to say that it is no instance, and a conversation can be long.
         if (type(item) is FunctionCall or type(item) is CustomToolCall) and isinstance(item.namespace, str):
             flat = self._flat.get((item.namespace, item.name), f"{item.namespace}__{item.name}")
             return structs.replace(item, name=flat, namespace=None)
         return item
 
-    def placed(self, begun: CallBegun) -> CallBegun:
+    def restore_name(self, begun: CallBegun) -> CallBegun:
         """A call as its caller declared it."""
         if begun.name not in self._places:
             return begun

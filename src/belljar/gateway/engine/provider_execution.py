@@ -6,19 +6,19 @@ import base64
 import logging
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from contextlib import aclosing, suppress
+from contextlib import AsyncExitStack, aclosing, suppress
 from typing import cast
 
 import msgspec
 from msgspec import Struct, UnsetType, structs
 
 from belljar.errors import BelljarError, Declined, InvalidRequest, NotFound, ProviderError
-from belljar.gateway.containers import Containers
+from belljar.gateway.containers import Containers, Hosting
 from belljar.gateway.engine.citations import Citations
-from belljar.gateway.engine.hosted_files import Keeper
+from belljar.gateway.engine.hosted_files import HostedFileKeeper
 from belljar.gateway.engine.inline_files import Inliner
 from belljar.gateway.store.base import Blobs, ContainerFileRecord, ContainerRecord
-from belljar.gateway.upstream.models import Route
+from belljar.gateway.upstream.models import ModelRoute
 from belljar.sandbox import explain
 from belljar.vendors import deltas
 from belljar.vendors.deltas import Delta
@@ -43,7 +43,7 @@ class _Upload(Struct, frozen=True):
     """Where it lies in the vendor's container, if that was said."""
 
 
-class There(Struct):
+class VendorContainer(Struct):
     """The vendor's side of a container, kept with its record."""
 
     upstream: str = ""
@@ -62,7 +62,7 @@ class ProviderExecution:
 
     def __init__(
         self,
-        route: Route,
+        route: ModelRoute,
         tool: CodeInterpreterTool,
         containers: Containers,
         blobs: Blobs,
@@ -83,9 +83,11 @@ class ProviderExecution:
         self._hold = hold
         self._clock = clock
         self._inliner = inliner
-        self._keeper = Keeper(route.files, containers, blobs)
-        self._there = There(upstream=route.upstream)
+        self._keeper = HostedFileKeeper(route.files, containers, blobs)
+        self._there = VendorContainer(upstream=route.upstream)
         self._container: ContainerRecord | None = None
+        self._hosting: Hosting | None = None
+        self._stack = AsyncExitStack()
         self._params: Mapping[str, str] = {}
         self._otherwise = "tools"
         self._given: dict[str, tuple[ContainerFileRecord, HostedFile]] = {}
@@ -101,12 +103,24 @@ class ProviderExecution:
 
         `params` says by its path which parameter gave a file, `otherwise` what to name where none did.
         """
+        container = await self._host(container)
         self._container, self._params, self._otherwise = container, params, otherwise
         if container.hosted:
-            kept = msgspec.json.decode(container.hosted, type=There)
+            kept = msgspec.json.decode(container.hosted, type=VendorContainer)
             if kept.upstream == self._there.upstream:
                 self._there = kept
         await self._supply(container)
+
+    async def _host(self, container: ContainerRecord) -> ContainerRecord:
+        """Have our container to ourselves until `close`: two runs of a provider's would each go on from the same."""
+        if self._hosting is None:
+            self._hosting = await self._stack.enter_async_context(self._containers.host(container))
+        return self._hosting.record
+
+    async def close(self) -> None:
+        """The response has ended: others may have the container."""
+        self._hosting = None
+        await self._stack.aclose()
 
     def tell_moved(self) -> None:
         """Earlier code ran in another container than ours of now; it matters where a provider's is kept."""
@@ -140,9 +154,9 @@ class ProviderExecution:
             data = b"".join([chunk async for chunk in self._blobs.stream(file.blob)])
             return HostedFile(name=name, type=file.type, data=data)
         if premises.upload is None:
-            raise self._refusal(file, f"takes {explain.size(premises.inline)} in all", "file_too_large")
+            raise self._build_refusal(file, f"takes {explain.size(premises.inline)} in all", "file_too_large")
         if file.size > premises.largest:
-            raise self._refusal(file, f"takes {explain.size(premises.largest)} a file", "file_too_large")
+            raise self._build_refusal(file, f"takes {explain.size(premises.largest)} a file", "file_too_large")
         known = self._there.uploads.get(file.path)
         now = self._clock()
         if known is None or known.blob != file.blob or (known.until is not None and known.until - _MARGIN < now):
@@ -151,12 +165,12 @@ class ProviderExecution:
             except ProviderError as error:
                 if type(error) not in (Declined, ProviderError):
                     raise
-                raise self._refusal(file, f"did not take it ({error})", "unsupported_value") from None
+                raise self._build_refusal(file, f"did not take it ({error})", "unsupported_value") from None
             until = None if premises.life is None else now + premises.life
             known = self._there.uploads[file.path] = _Upload(file.blob, id, until)
         return HostedFile(name=name, type=file.type, id=known.id)
 
-    def _refusal(self, file: ContainerFileRecord, why: str, fault: str) -> InvalidRequest:
+    def _build_refusal(self, file: ContainerFileRecord, why: str, fault: str) -> InvalidRequest:
         param = self._params.get(file.path, self._otherwise)
         return InvalidRequest(
             f"Invalid value for '{param}': {file.path!r} has {explain.size(file.size)}, and {self._there.upstream},"
@@ -173,10 +187,10 @@ class ProviderExecution:
             lies = await self._files.place(container_id, given.id)
             self._there.uploads[path] = structs.replace(self._there.uploads[path], path=lies)
             self._there.placed[path] = file.blob
-            self._notes.append(f"[The file {given.name!r} is {self.where(path)}]")
+            self._notes.append(f"[The file {given.name!r} is {self.describe_place(path)}]")
         self._given = {}
 
-    def where(self, path: str) -> str:
+    def describe_place(self, path: str) -> str:
         """What the model is told of where a file is."""
         known = self._there.uploads.get(path)
         if known is not None and known.path:
@@ -196,10 +210,10 @@ class ProviderExecution:
         while True:
             begun = False
             try:
-                async with aclosing(self._model.ask(self._asked(request))) as answer:
+                async with aclosing(self._model.ask(self._prepare_request(request))) as answer:
                     async for batch in answer:
                         begun = True
-                        yield await self._received(batch)
+                        yield await self._translate_deltas(batch)
                 return
             except ProviderError as error:
                 if begun or not self._is_lost(error):
@@ -207,8 +221,8 @@ class ProviderExecution:
             self._renew()
             await self._supply(await self._hold())
 
-    def _asked(self, request: ModelRequest) -> ModelRequest:
-        container = self._there.container or self._new()
+    def _prepare_request(self, request: ModelRequest) -> ModelRequest:
+        container = self._there.container or self._choose_container()
         tools = tuple(
             structs.replace(tool, container=container) if isinstance(tool, CodeInterpreterTool) else tool
             for tool in request.tools
@@ -217,7 +231,7 @@ class ProviderExecution:
         files = tuple(given for _, given in self._given.values())
         return structs.replace(request, tools=tools, items=(*request.items, *notes), files=files)
 
-    def _new(self) -> AutoContainer:
+    def _choose_container(self) -> AutoContainer:
         """A container of the vendor's for ours: with what the caller wants of it, but for the files, which are ours."""
         wanted = self._tool.container
         if isinstance(wanted, AutoContainer):
@@ -236,7 +250,7 @@ class ProviderExecution:
 
     # -- answered ---------------------------------------------------------------------------------------------------
 
-    async def _received(self, batch: list[Delta]) -> list[Delta]:
+    async def _translate_deltas(self, batch: list[Delta]) -> list[Delta]:
         """The deltas as if we had run the code: no container but ours, and every file in it."""
         received: list[Delta] = []
         for delta in batch:
@@ -244,13 +258,13 @@ class ProviderExecution:
                 case deltas.Text():
                     pass
                 case deltas.HostedCode():
-                    container = await self._ran_in(delta.container_id)
+                    container = await self._note_container(delta.container_id)
                     delta = structs.replace(delta, container_id=container.id)
                 case deltas.HostedEnd():
-                    delta = await self._ended(delta)
+                    delta = await self._end_cell(delta)
                 case deltas.ContainerUsed(id):
                     if self._container is not None:  # else no code ran, and there are no files to find again
-                        await self._ran_in(id)
+                        await self._note_container(id)
                     continue
                 case deltas.Cited(ContainerFileCitation() as citation):
                     await self._keep_cited(citation)
@@ -260,9 +274,11 @@ class ProviderExecution:
             received.append(delta)
         return received
 
-    async def _ran_in(self, container_id: str) -> ContainerRecord:
+    async def _note_container(self, container_id: str) -> ContainerRecord:
         """Our container for the code, and what is known by now of the vendor's."""
         container = self._container = await self._hold()
+        with suppress(NotFound):  # somebody deleted it meanwhile
+            container = self._container = await self._host(container)
         there = self._there
         if container_id and container_id != there.container:
             there.container, there.placed = container_id, {}
@@ -271,14 +287,14 @@ class ProviderExecution:
             self._given = {}
         return container
 
-    async def _ended(self, end: deltas.HostedEnd) -> deltas.HostedEnd:
-        container = await self._ran_in(end.item.container_id)
-        item = structs.replace(end.item, container_id=container.id, belljar=_without_files(end.item.belljar))
+    async def _end_cell(self, end: deltas.HostedEnd) -> deltas.HostedEnd:
+        container = await self._note_container(end.item.container_id)
+        item = structs.replace(end.item, container_id=container.id, belljar=_drop_files(end.item.belljar))
         if not end.files:
-            self._pictures += _pictures(item)
+            self._pictures += _list_pictures(item)
             return deltas.HostedEnd(end.index, item)
         told, files = await self._keeper.keep(deltas.HostedEnd(end.index, item, end.files), container)
-        self._made(files)
+        self._add_made(files)
         assert isinstance(told.item.belljar, CellEnd), "it names the files"
         item = structs.replace(told.item, belljar=await self._inliner.add(told.item.belljar, files))
         return deltas.HostedEnd(told.index, item)
@@ -291,17 +307,17 @@ class ProviderExecution:
             )
             kept: ContainerFileRecord | None = None
             try:
-                kept, _ = await self._keeper.keep_file(file, await self._ran_in(citation.container_id))
+                kept, _ = await self._keeper.keep_file(file, await self._note_container(citation.container_id))
             except BelljarError as error:
                 _log.warning("the file %s could not be kept: %s", citation.filename or citation.file_id, error)
             self._cited[citation.file_id] = kept
         record = self._cited[citation.file_id]
         if record is not None:
-            self._made((record,))
-            self._citations.relay(record, citation.start_index, citation.end_index)
+            self._add_made((record,))
+            self._citations.add_relayed(record, citation.start_index, citation.end_index)
 
-    def _made(self, files: tuple[ContainerFileRecord, ...]) -> None:
-        self._citations.made(files)
+    def _add_made(self, files: tuple[ContainerFileRecord, ...]) -> None:
+        self._citations.add_made(files)
         self._there.placed |= {file.path: file.blob for file in files}
 
     async def _finish(self, container: ContainerRecord) -> None:
@@ -312,20 +328,21 @@ class ProviderExecution:
             with suppress(BelljarError):
                 figure = await self._keeper.keep_figure(picture.data, picture.type, container, cited)
                 if figure is not None:
-                    self._citations.made((figure,))
+                    self._citations.add_made((figure,))
         self._pictures = []
-        with suppress(NotFound):  # somebody deleted the container meanwhile
-            await self._containers.note_hosted(container, msgspec.json.encode(self._there))
+        if self._hosting is not None:
+            with suppress(NotFound):  # somebody deleted the container meanwhile
+                await self._containers.note_hosted(self._hosting, msgspec.json.encode(self._there))
 
 
-def _without_files(end: CellEnd | UnsetType) -> CellEnd | UnsetType:
+def _drop_files(end: CellEnd | UnsetType) -> CellEnd | UnsetType:
     """A gateway behind this one names the files by the ids that they have there."""
     if isinstance(end, UnsetType):
         return end
     return structs.replace(end, files=(), file_ids=(), inline_files=())
 
 
-def _pictures(item: CodeInterpreterCall) -> list[HostedFile]:
+def _list_pictures(item: CodeInterpreterCall) -> list[HostedFile]:
     found: list[HostedFile] = []
     for output in item.outputs or ():
         if isinstance(output, Image) and output.url.startswith("data:image/"):

@@ -14,29 +14,29 @@ _IMAGES = 4
 """Pictures shown again, the newest ones."""
 
 
-def told(items: Iterable[InputItem]) -> dict[str, str]:
+def list_call_outputs(items: Iterable[InputItem]) -> dict[str, str]:
     """What each cell said, by the item's id."""
     cells = (item for item in items if type(item) is CodeInterpreterCall)
-    return {cell.id: cell.told if isinstance(cell.told, str) else _told(cell) for cell in cells}
+    return {cell.id: cell.told if isinstance(cell.told, str) else _describe_outputs(cell) for cell in cells}
 
 
-def noted(items: Iterable[InputItem]) -> tuple[InputItem, ...]:
+def add_notes(items: Iterable[InputItem]) -> tuple[InputItem, ...]:
     """The user's messages with what the model was told beside them."""
-    return tuple(_noted(item) if type(item) is Message and item.told is not UNSET else item for item in items)
+    return tuple(_add_note(item) if type(item) is Message and item.told is not UNSET else item for item in items)
 
 
-def _noted(item: Message) -> Message:
+def _add_note(item: Message) -> Message:
     said = (InputText(text=item.content),) if isinstance(item.content, str) else item.content
     return structs.replace(item, content=(*said, InputText(text=str(item.told))), told=UNSET)
 
 
-def last_note(items: Iterable[InputItem]) -> str | None:
+def find_last_note(items: Iterable[InputItem]) -> str | None:
     """What the model was told last of its container."""
     notes = [item.told for item in items if type(item) is Message and isinstance(item.told, str)]
     return notes[-1] if notes else None
 
 
-def with_note(own: Sequence[InputItem], note: str) -> tuple[InputItem, ...]:
+def attach_note(own: Sequence[InputItem], note: str) -> tuple[InputItem, ...]:
     """A request's items, of which the user's last message is to be told with a note."""
     last = max((at for at, item in enumerate(own) if _takes_note(item)), default=None)
     return tuple(
@@ -54,7 +54,7 @@ def _takes_note(item: InputItem) -> bool:
     return type(item) is Message and item.role == "user"
 
 
-def shown(items: Iterable[InputItem]) -> dict[str, tuple[str, ...]]:
+def list_call_images(items: Iterable[InputItem]) -> dict[str, tuple[str, ...]]:
     """The newest pictures, by the item's id."""
     cells = [item for item in items if type(item) is CodeInterpreterCall]
     found: dict[str, tuple[str, ...]] = {}
@@ -67,7 +67,7 @@ def shown(items: Iterable[InputItem]) -> dict[str, tuple[str, ...]]:
     return found
 
 
-def _told(item: CodeInterpreterCall) -> str:
+def _describe_outputs(item: CodeInterpreterCall) -> str:
     if item.outputs is None:
         return "[The output of this call is not part of the conversation.]"
     text = "".join(output.logs for output in item.outputs if isinstance(output, Logs))

@@ -34,20 +34,20 @@ class Sealer:
 
     async def seal(self, text: str, owner: str) -> str:
         """A summary of what was said."""
-        return _sealed(await self._key("compaction"), "compaction", text, owner)
+        return _seal_text(await self._get_key("compaction"), "compaction", text, owner)
 
-    async def thoughts(self, owner: str) -> Callable[[str], str]:
+    async def make_thought_sealer(self, owner: str) -> Callable[[str], str]:
         """How reasoning is sealed for this owner: a function without I/O, as it is called in the middle of a stream."""
-        key = await self._key("reasoning")
-        return lambda text: _sealed(key, "reasoning", text, owner)
+        key = await self._get_key("reasoning")
+        return lambda text: _seal_text(key, "reasoning", text, owner)
 
     async def open(self, sealed: str, owner: str, *, param: str, kind: Kind = "compaction") -> str:
         """The text; `InvalidRequest` for anything that this gateway did not seal for this owner."""
-        key = await self._key(kind)
+        key = await self._get_key(kind)
         try:
             if kind == "compaction" and sealed.startswith(_EARLIER):
-                return _open_earlier(key, _decoded(sealed, _EARLIER), owner)
-            return decrypt(key, _decoded(sealed, _MARKS[kind]), bound=owner.encode()).decode()
+                return _open_earlier(key, _decode_text(sealed, _EARLIER), owner)
+            return decrypt(key, _decode_text(sealed, _MARKS[kind]), bound=owner.encode()).decode()
         except ImportError:
             why = (
                 "this compaction was made by an earlier version of the gateway. Compact the conversation again, or have"
@@ -57,16 +57,16 @@ class Sealer:
             why = f"this {kind} was not made here, or was changed. {_REMEDIES[kind]}"
         raise InvalidRequest(f"Invalid value for '{param}': {why}", param=param, fault="invalid_encrypted_content")
 
-    async def _key(self, kind: Kind) -> bytes:
+    async def _get_key(self, kind: Kind) -> bytes:
         return await self._records.secret(kind)
 
 
-def _sealed(key: bytes, kind: Kind, text: str, owner: str) -> str:
+def _seal_text(key: bytes, kind: Kind, text: str, owner: str) -> str:
     sealed = encrypt(key, text.encode(errors="replace"), bound=owner.encode())
     return _MARKS[kind] + base64.urlsafe_b64encode(sealed).decode()
 
 
-def _decoded(sealed: str, mark: str) -> bytes:
+def _decode_text(sealed: str, mark: str) -> bytes:
     """The bytes after the mark; `ValueError` where it is another, or they are none."""
     if not sealed.startswith(mark):
         raise ValueError(f"not marked {mark}")

@@ -12,12 +12,13 @@ from belljar.gateway.containers import Containers
 from belljar.gateway.engine.caller import Caller
 from belljar.gateway.engine.sealing import Sealer
 from belljar.gateway.interpreter import Interpreter
+from belljar.gateway.membership import Membership
 from belljar.gateway.store.base import Blobs, Records
 from belljar.gateway.upstream.models import Models
 from belljar.wire.responses import Usage
 
 
-class Options(Struct, frozen=True, kw_only=True):
+class EngineOptions(Struct, frozen=True, kw_only=True):
     deadline: float = 1800.0
     """Seconds that one response may take."""
     timeout: float | None = 60.0
@@ -28,6 +29,8 @@ class Options(Struct, frozen=True, kw_only=True):
     """Whether code is run at all."""
     executor: Literal["belljar", "provider"] = "belljar"
     """Who runs code, where the provider could."""
+    parallel: bool = False
+    """Cells of one turn run at once: each has a sandbox of its own."""
     patience: float = 0.15
     """Seconds that a stream waits for the model before its first event: a fault until then has an HTTP status."""
 
@@ -69,6 +72,7 @@ class EngineServices(Struct, frozen=True, kw_only=True):
     interpreter: Interpreter
     models: Models
     sealer: Sealer
-    options: Options
+    membership: Membership
+    options: EngineOptions
     observe: Observer = lambda seen: None
     clock: Callable[[], float] = time.time

@@ -10,7 +10,7 @@ from msgspec import UNSET, structs
 
 from belljar.gateway.store.base import ResponseRecord
 from belljar.wire.codec import encode, sse
-from belljar.wire.events import TERMINAL, ErrorDetail, ErrorEvent, Event, Failed, Incomplete
+from belljar.wire.events import TERMINAL, Completed, ErrorDetail, ErrorEvent, Event, Failed, Incomplete
 from belljar.wire.items import InputItem, Json, OutputItem
 from belljar.wire.requests import CreateResponse
 from belljar.wire.responses import ConversationRef, Reasoner, Response, Status
@@ -29,7 +29,7 @@ _WITH_STATUS = frozenset(
 )
 
 
-def first(request: CreateResponse, id: str, now: int) -> Response:
+def build_first(request: CreateResponse, id: str, now: int) -> Response:
     """The snapshot that the first event carries: everything the caller said, told back."""
     status: Status = "queued" if request.background else "in_progress"
     return Response(
@@ -55,7 +55,7 @@ def first(request: CreateResponse, id: str, now: int) -> Response:
         frequency_penalty=request.frequency_penalty or 0.0,
         text=request.text,
         tool_choice=request.tool_choice,
-        tools=tuple(map(shown, request.tools)),
+        tools=tuple(map(hide_secrets, request.tools)),
         top_logprobs=request.top_logprobs,
         truncation=request.truncation,
         user=request.user,
@@ -63,24 +63,24 @@ def first(request: CreateResponse, id: str, now: int) -> Response:
     )
 
 
-def shown(tool: Tool) -> Tool:
+def hide_secrets(tool: Tool) -> Tool:
     """A tool as it is told back and kept: without what opens other doors."""
     match tool:
         case HostedTool():
-            return HostedTool(cast(dict[str, Json], _scrubbed(tool.data)))
+            return HostedTool(cast(dict[str, Json], _scrub(tool.data)))
         case CodeInterpreterTool(container=AutoContainer(network_policy=NetworkPolicy() as policy) as container):
             policy = structs.replace(policy, domain_secrets=UNSET)
             return structs.replace(tool, container=structs.replace(container, network_policy=policy))
     return tool
 
 
-def _scrubbed(data: Json) -> Json:
+def _scrub(data: Json) -> Json:
     if isinstance(data, dict):
-        return {name: _scrubbed(value) for name, value in data.items() if name not in _SECRETS}
-    return [_scrubbed(value) for value in data] if isinstance(data, list) else data
+        return {name: _scrub(value) for name, value in data.items() if name not in _SECRETS}
+    return [_scrub(value) for value in data] if isinstance(data, list) else data
 
 
-def record(
+def build_record(
     response: Response,
     owner: str,
     *,
@@ -107,7 +107,7 @@ def record(
     )
 
 
-def emptied(event: Event) -> Event:
+def empty_output(event: Event) -> Event:
     """The event without what the model and its code said so far, where it has that."""
     return (
         structs.replace(event, response=structs.replace(event.response, output=()))
@@ -121,10 +121,12 @@ def is_last(frame: bytes) -> bool:
     return frame.startswith(_LAST)
 
 
-def cut_off(kept: ResponseRecord, number: int) -> list[bytes]:
-    """The last frames of a stream that has none, though its response failed or was called off, from this number on."""
-    response = cast(Response, msgspec.Raw(told(kept, frozenset())))  # it is in its JSON form already
-    if kept.status == "cancelled":
+def build_last_frames(kept: ResponseRecord, number: int) -> list[bytes]:
+    """The last frames of a stream that has none, though its response is over, from this number on."""
+    response = cast(Response, msgspec.Raw(encode_response(kept, frozenset())))  # it is in its JSON form already
+    if kept.status == "completed":
+        return [sse(Completed(sequence_number=number, response=response))]
+    if kept.status != "failed":
         return [sse(Incomplete(sequence_number=number, response=response))]
     why = msgspec.json.decode(kept.body)["error"]["message"]
     detail = ErrorDetail(type="server_error", code="server_error", message=why)
@@ -134,14 +136,14 @@ def cut_off(kept: ResponseRecord, number: int) -> list[bytes]:
     ]
 
 
-def told(kept: ResponseRecord, include: frozenset[str]) -> bytes:
+def encode_response(kept: ResponseRecord, include: frozenset[str]) -> bytes:
     """A kept response as GET answers it."""
     body = msgspec.json.decode(kept.body)
-    body["output"] = filtered(msgspec.json.decode(kept.output), include)
+    body["output"] = filter_items(msgspec.json.decode(kept.output), include)
     return encode(body)
 
 
-def filtered(items: list[dict[str, object]], include: frozenset[str]) -> list[dict[str, object]]:
+def filter_items(items: list[dict[str, object]], include: frozenset[str]) -> list[dict[str, object]]:
     """Kept items in their long form, without what the caller did not ask to see."""
     for item in items:
         _lengthen(item)

@@ -12,7 +12,7 @@ from belljar.wire.items import Message
 from belljar.wire.responses import Usage
 
 
-class Stopping:
+class WithStops:
     """A model whose text ends at the request's stop sequences. A `Model` itself, so that nobody else need know.
 
     Many providers stop by themselves; others have no word for it (OpenAI's Responses API), or take only a few. A model
@@ -29,7 +29,7 @@ class Stopping:
                 async for batch in answer:
                     yield batch
                 return
-            watch = Watch(stops)
+            watch = StopScanner(stops)
             async for batch in answer:
                 out: list[Delta] = []
                 for delta in batch:
@@ -37,13 +37,13 @@ class Stopping:
                     if watch.stopped:
                         break
                 if watch.stopped:
-                    yield [*out, Finish("stop"), UsageDelta(_spent(request, watch.said))]
+                    yield [*out, Finish("stop"), UsageDelta(_estimate_usage(request, watch.said))]
                     return
                 if out:
                     yield out
 
 
-class Watch:
+class StopScanner:
     """Text as it comes, held back as long as it may be the beginning of a stop sequence."""
 
     def __init__(self, stops: Sequence[str]) -> None:
@@ -63,7 +63,7 @@ class Watch:
         if found:
             self.stopped = True
             return self._cut(min(found)[1])
-        safe, whole = len(text) - self._open(text), 0
+        safe, whole = len(text) - self._count_open(text), 0
         for one in self._held:
             safe -= len(one.text)
             if safe < 0:
@@ -71,7 +71,7 @@ class Watch:
             whole += 1
         return self._release(whole)
 
-    def _open(self, text: str) -> int:
+    def _count_open(self, text: str) -> int:
         """Characters at the end that a stop sequence may begin with."""
         return max(
             next((n for n in range(min(len(stop) - 1, len(text)), 0, -1) if text.endswith(stop[:n])), 0)
@@ -98,7 +98,7 @@ class Watch:
         return out
 
 
-def _spent(request: ModelRequest, said: str) -> Usage:
+def _estimate_usage(request: ModelRequest, said: str) -> Usage:
     asked = estimate(request.plain_items, request.instructions, request.tools)
     answered = estimate([Message(role="assistant", content=said)])
     return Usage(input_tokens=asked, output_tokens=answered, total_tokens=asked + answered)

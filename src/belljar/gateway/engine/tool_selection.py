@@ -29,16 +29,16 @@ _HAD = "'code_interpreter', 'function', 'custom', and 'namespace' of those"
 _FUNCTION = Choice(type="function", name=NAME)
 
 
-def interpreter_of(request: CreateResponse) -> CodeInterpreterTool | None:
+def find_interpreter(request: CreateResponse) -> CodeInterpreterTool | None:
     return next((tool for tool in request.tools if isinstance(tool, CodeInterpreterTool)), None)
 
 
-def ours(request: CreateResponse) -> frozenset[str]:
+def list_interpreter_names(request: CreateResponse) -> frozenset[str]:
     """Names by which a model may call the interpreter; a weak one guesses. The caller's own functions come first."""
     return ALIASES - {tool.name for tool in request.tools if isinstance(tool, FunctionTool | CustomTool)}
 
 
-def missing(request: CreateResponse, name: str) -> str | None:
+def explain_missing(request: CreateResponse, name: str) -> str | None:
     """What a model is told that calls a tool which nobody declared; None if somebody did, or may have."""
     declared: list[str] = []
     for tool in request.tools:
@@ -52,7 +52,7 @@ def missing(request: CreateResponse, name: str) -> str | None:
     return f"There is no tool {name!r}. The tools are: {', '.join(declared)}."
 
 
-def ignored(request: CreateResponse, traits: Traits) -> tuple[Ignored, ...]:
+def list_ignored(request: CreateResponse, traits: Traits) -> tuple[Ignored, ...]:
     """What a request says without effect, and without being refused for it."""
     found = [
         Ignored(
@@ -61,7 +61,7 @@ def ignored(request: CreateResponse, traits: Traits) -> tuple[Ignored, ...]:
             f" Tools that can be had with it are: {_HAD}.",
         )
         for number, tool in enumerate(request.tools)
-        if isinstance(tool, HostedTool) and not _served(tool, traits)
+        if isinstance(tool, HostedTool) and not _can_have(tool, traits)
     ]
     if request.metadata.get("executor") in get_args(Executor):
         moved = (
@@ -70,24 +70,24 @@ def ignored(request: CreateResponse, traits: Traits) -> tuple[Ignored, ...]:
         found.append(Ignored(param="metadata.executor", message=moved))
     if traits.carries is not None:
         why = f"The provider of '{request.model}' does not take it. Leave it out, or choose another model."
-        lost = sorted(_wishes(request) - traits.carries)
+        lost = sorted(_list_wishes(request) - traits.carries)
         named = {"logprobs": "top_logprobs" if request.top_logprobs else "include"}
         found += [Ignored(param=named.get(name, name), message=why) for name in lost]
     return tuple(found)
 
 
-def served(request: CreateResponse, traits: Traits) -> tuple[CreateResponse, Namespaces]:
+def select_tools(request: CreateResponse, traits: Traits) -> tuple[CreateResponse, Namespaces]:
     """The request with the tools that the model can have, all of them under names that it can call them by.
 
     Programs send tools unasked that only their own vendor has, such as a search of the web. One that nobody here can
     run is left out, which the caller is told; it is refused only where the model was to use it and nothing else.
     """
     namespaces = Namespaces(request.tools, known=traits.hosted and traits.dialect == "openai")
-    tools = tuple(tool for tool in namespaces.tools if _served(tool, traits))
+    tools = tuple(tool for tool in namespaces.tools if _can_have(tool, traits))
     return structs.replace(request, tools=tools), namespaces
 
 
-def _served(tool: Tool, traits: Traits) -> bool:
+def _can_have(tool: Tool, traits: Traits) -> bool:
     return not isinstance(tool, HostedTool) or traits.hosted or tool.type == NAMESPACE
 
 
@@ -95,9 +95,9 @@ def _check_forced(request: CreateResponse, traits: Traits) -> None:
     """A tool that cannot be run is refused where it must be used: left out, the answer would not be what was asked."""
     choice = request.tool_choice
     for number, tool in enumerate(request.tools):
-        if not isinstance(tool, HostedTool) or _served(tool, traits):
+        if not isinstance(tool, HostedTool) or _can_have(tool, traits):
             continue
-        others = any(_served(one, traits) and _allowed(one, choice) for one in request.tools)
+        others = any(_can_have(one, traits) and _is_allowed(one, choice) for one in request.tools)
         must = choice == "required" or (isinstance(choice, AllowedTools) and choice.mode == "required")
         if (isinstance(choice, Choice) and choice.type == tool.type) or (must and not others):
             raise InvalidRequest(
@@ -108,7 +108,7 @@ def _check_forced(request: CreateResponse, traits: Traits) -> None:
             )
 
 
-def _wishes(request: CreateResponse) -> set[str]:
+def _list_wishes(request: CreateResponse) -> set[str]:
     """How the caller wants the words chosen; `stop` is kept here, whoever the model is."""
     wishes = {
         *request.sampling().wishes(),
@@ -123,13 +123,13 @@ def wants_logprobs(request: CreateResponse) -> bool:
     return request.top_logprobs > 0 or "message.output_text.logprobs" in request.include
 
 
-def check(request: CreateResponse, traits: Traits, *, interpreter: bool, provider_runs: bool) -> None:
+def check_tools(request: CreateResponse, traits: Traits, *, interpreter: bool, provider_runs: bool) -> None:
     """Tools that cannot be run as asked for are refused by name.
 
     `interpreter` says whether there is one at all, `provider_runs` that it is not ours.
     """
     _check_forced(request, traits)
-    first = interpreter_of(request)
+    first = find_interpreter(request)
     if first is not None and not interpreter:
         number = request.tools.index(first)
         raise InvalidRequest(
@@ -167,11 +167,11 @@ def _check_network(tool: CodeInterpreterTool, path: str) -> None:
         )
 
 
-def offered(request: CreateResponse, declared: FunctionTool | CodeInterpreterTool | None) -> tuple[Tool, ...]:
+def offer_tools(request: CreateResponse, declared: FunctionTool | CodeInterpreterTool | None) -> tuple[Tool, ...]:
     """The tools of a turn: the interpreter as `declared`, or absent; only the allowed ones."""
     tools: list[Tool] = []
     for tool in request.tools:
-        if not _allowed(tool, request.tool_choice):
+        if not _is_allowed(tool, request.tool_choice):
             continue
         if isinstance(tool, CodeInterpreterTool):
             if declared is not None:
@@ -181,7 +181,7 @@ def offered(request: CreateResponse, declared: FunctionTool | CodeInterpreterToo
     return tuple(tools)
 
 
-def _allowed(tool: Tool, choice: ToolChoice) -> bool:
+def _is_allowed(tool: Tool, choice: ToolChoice) -> bool:
     if not isinstance(choice, AllowedTools):
         return True
     name = getattr(tool, "name", None)
@@ -189,7 +189,7 @@ def _allowed(tool: Tool, choice: ToolChoice) -> bool:
     return any(one.type == kind and (name is None or one.name == name) for one in choice.tools)
 
 
-def forced(choice: ToolChoice, tools: Sequence[Tool]) -> ToolChoice:
+def translate_choice(choice: ToolChoice, tools: Sequence[Tool]) -> ToolChoice:
     """The choice as a model is told it: the interpreter is a function to it, allowed tools were already picked."""
     if not tools:
         return "none" if choice == "none" else "auto"
@@ -201,12 +201,12 @@ def forced(choice: ToolChoice, tools: Sequence[Tool]) -> ToolChoice:
     return choice
 
 
-def released(choice: ToolChoice) -> ToolChoice:
+def release_choice(choice: ToolChoice) -> ToolChoice:
     """After the first call a forced tool is free: else the model could never answer."""
     return "none" if choice == "none" else "auto"
 
 
-def summarises(request: CreateResponse) -> bool:
+def wants_summary(request: CreateResponse) -> bool:
     """Whether the caller wants to read a summary of what the model thinks."""
     asked = request.reasoning
     return asked is not None and bool(asked.summary or asked.generate_summary)

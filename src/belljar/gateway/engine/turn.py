@@ -24,7 +24,7 @@ from belljar.gateway.engine.turn_calls import Stray, TurnCalls
 from belljar.gateway.engine.turn_rules import TurnRules
 from belljar.vendors import deltas
 from belljar.vendors.deltas import Delta
-from belljar.vendors.vendor_tag import keep
+from belljar.vendors.vendor_tag import tag_reasoning
 from belljar.wire import events
 from belljar.wire.events import Event
 from belljar.wire.items import Message, OutputItem, Reasoning
@@ -157,10 +157,10 @@ class Turn:
             case deltas.CallEnd(index, arguments):
                 self._calls.end(index, arguments)
             case deltas.HostedCode(index):
-                self._make_way(index)
+                self._close_before(index)
                 self._calls.write_hosted(delta)
             case deltas.HostedEnd(index, item):
-                self._make_way(index)
+                self._close_before(index)
                 self._calls.end_hosted(index, item)
             case deltas.PassThrough(item):
                 self._close_speech()
@@ -192,7 +192,7 @@ class Turn:
         if speech is not None:
             self._output.close(speech, "completed", last=last)
 
-    def _make_way(self, number: int) -> None:
+    def _close_before(self, number: int) -> None:
         """A cell of the provider's that begins ends what is said; one that goes on does not."""
         if not self._calls.has_hosted(number):
             self._close_speech()
@@ -211,5 +211,5 @@ class Turn:
         """`item` is the vendor's own account of it: its seal goes before ours."""
         thought = self._speak(REASONING)
         if item.encrypted_content:
-            thought.facts["encrypted_content"] = keep(item).encrypted_content
+            thought.facts["encrypted_content"] = tag_reasoning(item).encrypted_content
         self._close_speech()

@@ -14,7 +14,9 @@ _PREFIX = "Summary of the conversation so far:\n\n"
 _SEALED = frozenset([Compaction, Reasoning])
 
 
-async def opened(items: Sequence[InputItem], sealer: Sealer, owner: str, *, first: int = 0) -> tuple[InputItem, ...]:
+async def unseal_items(
+    items: Sequence[InputItem], sealer: Sealer, owner: str, *, first: int = 0
+) -> tuple[InputItem, ...]:
     """The items, opened; `first` is where the caller's own input begins, for the fault."""
     if _SEALED.isdisjoint(map(type, items)):
         return tuple(items)

@@ -34,28 +34,35 @@ NO_CODE = (
 )
 
 
-def describe(container: ContainerRecord, policy: Policy, packages: Sequence[str]) -> str:
+def describe_tool(container: ContainerRecord, policy: Policy, packages: Sequence[str]) -> str:
     """The tool's description. It stands before the conversation, which servers keep only as long as nothing before it
     changes: what changes with a call or a file is told elsewhere.
     """
-    return "\n\n".join([_kernel(policy, packages), _limits(container, policy), _packages(packages), _WORKSPACE])
+    return "\n\n".join(
+        [
+            _describe_kernel(policy, packages),
+            _describe_limits(container, policy),
+            _describe_packages(packages),
+            _WORKSPACE,
+        ]
+    )
 
 
-def note(container: ContainerRecord, files: Sequence[ContainerFileRecord]) -> str:
+def write_note(container: ContainerRecord, files: Sequence[ContainerFileRecord]) -> str:
     """What the container has by now, to be told at the end of the conversation."""
     here = [one for one in files if not names.is_figure(one)]
     lines = [f"- {names.shown(names.MOUNT + one.path)} ({explain.size(one.size)})" for one in here]
-    parts = ["\n".join(["/mnt/data holds now:", *_some(lines)])] if lines else []
+    parts = ["\n".join(["/mnt/data holds now:", *_cut_lines(lines)])] if lines else []
     if container.requirements:
         parts.append(f"Installed by earlier calls: {', '.join(container.requirements)}.")
     told = "\n".join(parts)
     return f"[{told}]" if told else EMPTY
 
 
-def changes(since: Differences, policy: Policy) -> str:
+def describe_changes(since: Differences, policy: Policy) -> str:
     """What became of the container while the model was not looking, in one sentence."""
     parts = [
-        f"{what} {_named(some)}"
+        f"{what} {_list_some(some)}"
         for what, some in (
             ("added", since.added),
             ("changed", since.changed),
@@ -71,12 +78,12 @@ def changes(since: Differences, policy: Policy) -> str:
     return f"[The container has changed since your last turn: {'; '.join(parts)}.]"
 
 
-def _named(some: Sequence[str]) -> str:
+def _list_some(some: Sequence[str]) -> str:
     more = [f"{len(some) - _FEW} more"] if len(some) > _FEW else []
     return ", ".join([*map(names.shown, some[:_FEW]), *more])
 
 
-def _kernel(policy: Policy, packages: Sequence[str]) -> str:
+def _describe_kernel(policy: Policy, packages: Sequence[str]) -> str:
     state = (
         "Each call starts a fresh interpreter: nothing but the files stays from call to call."
         if policy.isolation == "per_call"
@@ -91,7 +98,7 @@ def _kernel(policy: Policy, packages: Sequence[str]) -> str:
     )
 
 
-def _limits(container: ContainerRecord, policy: Policy) -> str:
+def _describe_limits(container: ContainerRecord, policy: Policy) -> str:
     limits = policy.spec(container).limits
     time = f"{limits.timeout:g} seconds a call" if limits.timeout is not None else "no time limit"
     return (
@@ -101,34 +108,36 @@ def _limits(container: ContainerRecord, policy: Policy) -> str:
     )
 
 
-def _packages(packages: Sequence[str]) -> str:
+def _describe_packages(packages: Sequence[str]) -> str:
     base = f"Installed: {', '.join(packages)}." if packages else "Only the standard library is installed."
     return f"{base} Others can be named in `requirements`, and stay installed; pip does not work inside."
 
 
-def tell(text: str, *, healed: bool, files: Sequence[ContainerFileRecord], left_out: Sequence[LeftOut]) -> str:
+def describe_result(
+    text: str, *, healed: bool, files: Sequence[ContainerFileRecord], left_out: Sequence[LeftOut]
+) -> str:
     """What came of a call; `text` is the output, cut already."""
     parts = [RESTARTED] if healed else []
     parts.append(text.rstrip("\n") if text.strip() else "[The code ran and printed nothing.]")
     if files:
-        lines = [f"- {_link(one.path)} ({explain.size(one.size)})" for one in files]
-        parts.append("\n".join(["Files made or changed:", *_some(lines)]))
+        lines = [f"- {_format_link(one.path)} ({explain.size(one.size)})" for one in files]
+        parts.append("\n".join(["Files made or changed:", *_cut_lines(lines)]))
     if left_out:
         lines = [f"- {names.shown(one.path)} ({explain.size(one.size)}): {one.why}" for one in left_out]
-        parts.append("\n".join(["Not kept, and out of the user's reach:", *_some(lines)]))
+        parts.append("\n".join(["Not kept, and out of the user's reach:", *_cut_lines(lines)]))
     return "\n\n".join(parts)
 
 
-def _link(path: str) -> str:
+def _format_link(path: str) -> str:
     plain = names.shown(path)
     return f"[{path}](sandbox:{names.MOUNT}{path})" if plain == path else plain
 
 
-def _some(lines: list[str]) -> list[str]:
+def _cut_lines(lines: list[str]) -> list[str]:
     return lines if len(lines) <= MANY else [*lines[:MANY], f"- and {len(lines) - MANY} more"]
 
 
-def cut(text: str, most: int, log: str | None) -> str:
+def cut_output(text: str, most: int, log: str | None) -> str:
     """At most so many characters: the beginning and the end, and where the whole is."""
     if len(text) <= most:
         return text

@@ -8,7 +8,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from belljar.errors import BelljarError, InvalidRequest, NoneFree, OperatorError, OverQuota
+from belljar.errors import BelljarError, InvalidRequest, OperatorError
 from belljar.gateway.containers import Containers, Differences, Policy, Use
 from belljar.gateway.interpreter import prompts
 from belljar.gateway.interpreter.transcript import Transcript
@@ -39,7 +39,7 @@ _PARAMETERS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ran:
+class CellResult:
     """What came of a call."""
 
     status: Literal["completed", "failed"]
@@ -69,10 +69,10 @@ class Interpreter:
     def declare(self, container: ContainerRecord) -> FunctionTool:
         """The tool as a function that any model can call; the same for the life of a container and its memory."""
         packages = [one.name for one in self._packages()] if self._policy.packages != "none" else []
-        about = prompts.describe(container, self._policy, packages)
+        about = prompts.describe_tool(container, self._policy, packages)
         return FunctionTool(name=NAME, description=about, parameters=_PARAMETERS, strict=False)
 
-    def note(
+    def write_note(
         self,
         container: ContainerRecord,
         files: Sequence[ContainerFileRecord],
@@ -83,9 +83,9 @@ class Interpreter:
 
         `missed` is what became of it since the model knew it last.
         """
-        note = prompts.note(container, files)
+        note = prompts.write_note(container, files)
         if missed:
-            note = f"{prompts.changes(missed, self._policy)}\n{note}"
+            note = f"{prompts.describe_changes(missed, self._policy)}\n{note}"
         return None if (known or prompts.EMPTY).endswith(note) else note
 
     async def run(
@@ -97,16 +97,16 @@ class Interpreter:
         timeout: float | None = None,
         moved: bool = False,
         known: int | None = None,
-    ) -> AsyncGenerator[Output | Ran, None]:
-        """Text and displays as they come, and at the end one `Ran`. Leaving early stops the code.
+    ) -> AsyncGenerator[Output | CellResult, None]:
+        """Text and displays as they come, and at the end one `CellResult`. Leaving early stops the code.
 
         `moved` says that the code which the model ran before was in another container, as it is then told. `known` is
         the version of this one that it knows: it is told what has changed since.
 
-        `NoneFree`, `OverQuota` and faults of the installation are raised; everything else that can go wrong with the
-        code, its packages or its sandbox is told in the `Ran`.
+        Faults of the installation are raised; everything else that can go wrong with the code, its packages or its
+        sandbox, and that none was free for too long, is told in the `CellResult`.
         """
-        missed = Differences()
+        missed, ended = Differences(), False
         try:
             if not code.strip():
                 raise InvalidRequest(prompts.NO_CODE, param="code")
@@ -130,26 +130,29 @@ class Interpreter:
                         else:
                             transcript.add(output)
                             yield output
+                ended = True
                 ran = await self._collect_run(use, transcript, changed, end)
-        except (NoneFree, OverQuota, OperatorError):
+        except OperatorError:
             raise
         except BelljarError as error:
-            ran = _not_run(error)
+            ran = _describe_trouble(error, ended=ended)
         if missed:
-            ran = replace(ran, told=f"{prompts.changes(missed, self._policy)}\n\n{ran.told}")
+            ran = replace(ran, told=f"{prompts.describe_changes(missed, self._policy)}\n\n{ran.told}")
         yield replace(ran, told=f"{prompts.MOVED}\n\n{ran.told}") if moved else ran
 
-    async def _collect_run(self, use: Use, transcript: Transcript, changed: Sequence[FileChanged], end: Exit) -> Ran:
+    async def _collect_run(
+        self, use: Use, transcript: Transcript, changed: Sequence[FileChanged], end: Exit
+    ) -> CellResult:
         pictures = transcript.pictures
         files = await use.collect(changed, [(one.data, one.type) for one in pictures])
         text = transcript.text
         if len(text) > self._policy.told:
             log = await _save_log(use, text, files)
-            text = prompts.cut(text, self._policy.told, log)
-        return Ran(
+            text = prompts.cut_output(text, self._policy.told, log)
+        return CellResult(
             status="completed" if end.status in ("ok", "raised") else "failed",
             outputs=transcript.outputs,
-            told=prompts.tell(text, healed=use.healed, files=files, left_out=use.left_out),
+            told=prompts.describe_result(text, healed=use.healed, files=files, left_out=use.left_out),
             images=tuple(one.url for one in pictures[: self._policy.images]),
             files=(*files, *use.figures),
             gone=use.gone,
@@ -182,9 +185,10 @@ async def _save_log(use: Use, text: str, files: Sequence[ContainerFileRecord]) -
         return None
 
 
-def _not_run(error: BelljarError) -> Ran:
-    told = f"The code was not run. {error}"
-    return Ran(
+def _describe_trouble(error: BelljarError, *, ended: bool) -> CellResult:
+    """The code was not run, or it came to its end and then nothing of that could be kept."""
+    told = f"{'The code ran, but what it did was not kept.' if ended else 'The code was not run.'} {error}"
+    return CellResult(
         status="failed",
         outputs=(Logs(logs=told),),
         told=told,

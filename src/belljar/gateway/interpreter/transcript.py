@@ -46,7 +46,7 @@ class Transcript:
                 self._stderr.append(text)
                 self._write(text)
             case Display():
-                picture = _picture(output)
+                picture = _find_picture(output)
                 if picture is not None:
                     self._parts.append(picture)
                 elif output.text:
@@ -108,7 +108,7 @@ class Transcript:
             last.append(text)
 
 
-def _picture(display: Display) -> Picture | None:
+def _find_picture(display: Display) -> Picture | None:
     for type in _PICTURES:
         data = display.data.get(type)
         if isinstance(data, bytes):

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from belljar.gateway.engine.caller import Caller
-from belljar.gateway.server.log import Answered, Journal
+from belljar.gateway.server.log import AnsweredRequest, Journal
 from belljar.gateway.server.metrics import Metrics
 
 GONE = 499
 """The status of a request whose client did not wait."""
 
 
-class Ledger:
+class AccessLog:
     """What the doors tell."""
 
     def __init__(self, metrics: Metrics, journal: Journal) -> None:
@@ -21,9 +21,9 @@ class Ledger:
         self, caller: Caller, method: str, route: str, status: int, seconds: float, client_id: str | None = None
     ) -> None:
         self.metrics.requests.add(method, route, str(status))
-        self.metrics.seconds.see(seconds, method, route)
+        self.metrics.seconds.observe(seconds, method, route)
         self._journal(
-            Answered(
+            AnsweredRequest(
                 request_id=caller.request_id,
                 owner=caller.owner,
                 method=method,

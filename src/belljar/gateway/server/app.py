@@ -3,35 +3,41 @@
 from __future__ import annotations
 
 import logging
+import re
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext
+from urllib.parse import unquote
 
+from belljar.errors import BelljarError, HeldElsewhere
 from belljar.gateway.engine.caller import Caller
+from belljar.gateway.peers import DROP
+from belljar.gateway.peers import HEADER as PEER
 from belljar.gateway.server import auth, clients
-from belljar.gateway.server.access_log import GONE, Ledger
-from belljar.gateway.server.interfaces import Services
+from belljar.gateway.server.access_log import GONE, AccessLog
+from belljar.gateway.server.interfaces import ServerServices
 from belljar.gateway.server.log import Journal
 from belljar.gateway.server.metrics import Metrics
-from belljar.gateway.server.options import Options
-from belljar.gateway.server.origin import Origins, preflight
+from belljar.gateway.server.options import ServerOptions
+from belljar.gateway.server.origin import Origins, answer_preflight
 from belljar.gateway.server.quota import Quotas
 from belljar.gateway.server.request import Request
 from belljar.gateway.server.routes import page
 from belljar.gateway.server.routes.chat import ChatRoutes
 from belljar.gateway.server.routes.containers import ContainerRoutes
 from belljar.gateway.server.routes.conversations import ConversationRoutes
-from belljar.gateway.server.routes.description import DescriptionRoutes
-from belljar.gateway.server.routes.files import Files
+from belljar.gateway.server.routes.description import ABOUT
+from belljar.gateway.server.routes.files import FileRoutes
 from belljar.gateway.server.routes.health import HealthRoutes
 from belljar.gateway.server.routes.models import ModelRoutes
 from belljar.gateway.server.routes.responses import ResponseRoutes
-from belljar.gateway.server.routes.socket import ResponseSocket
+from belljar.gateway.server.routes.socket import PassOn, ResponseSocket
 from belljar.gateway.server.wording import Wording
 from belljar.gateway.upstream import loop_guard
 from belljar.http_server.asgi import Message, Receive, Scope, Send
+from belljar.http_server.description import with_description
 from belljar.http_server.reply import Answer, Reply
-from belljar.http_server.request import Gone, Refusal
+from belljar.http_server.request import Gone, ProtocolRefusal
 from belljar.http_server.routing import Found, Missed, Router
 from belljar.http_server.sender import Sender
 from belljar.wire.faults import Fault
@@ -39,8 +45,11 @@ from belljar.wire.faults import Fault
 Life = Callable[[], AbstractAsyncContextManager[object]]
 
 _UNMATCHED = "unmatched"
+_DROP = re.compile(re.escape(DROP).replace(r"\{id\}", "([^/]+)"))
 _SHOWN = 200
 _FROM = loop_guard.HEADER.encode()
+_OF_HANDSHAKE = (b"sec-websocket-", b"accept-encoding")
+"""Headers by which a WebSocket begins: they say nothing of what is asked over it."""
 _log = logging.getLogger("belljar.server")
 
 
@@ -49,8 +58,8 @@ class GatewayApp:
 
     def __init__(
         self,
-        services: Services,
-        options: Options | None = None,
+        services: ServerServices,
+        options: ServerOptions | None = None,
         *,
         metrics: Metrics | None = None,
         journal: Journal = lambda answered: None,
@@ -60,95 +69,134 @@ class GatewayApp:
     ) -> None:
         """`me` is the mark on what this gateway asks of its models."""
         self.wording = Wording()
-        self._options = options = options or Options()
+        self._options = options = options or ServerOptions()
         self._keys = services.keys
+        self._peers = services.peers
+        self._containers = services.containers
         metrics = metrics or Metrics()
-        self._ledger = Ledger(metrics, journal)
+        self._access_log = AccessLog(metrics, journal)
         self._in_flight = metrics.in_flight
         self._life = life
         self._me = me
         self._origins = Origins(options.origins)
-        self._quotas = quotas = Quotas(options.quota, services.records, clock, services.engine.in_background)
-        self.routes = DescriptionRoutes(
+        self._quotas = quotas = Quotas(
+            options.quota,
+            services.records,
+            clock,
+            services.engine.count_background,
+            shared=None if services.peers is None else services.peers.now,
+        )
+        self.routes = with_description(
+            ABOUT,
             [
                 *ResponseRoutes(services.engine, quotas, options).routes(),
                 *ChatRoutes(services.engine, quotas, options).routes(),
                 *ConversationRoutes(services.conversations, options).routes(),
                 *ContainerRoutes(services, quotas, options).routes(),
-                *Files(services.records, services.blobs, quotas, options).routes(),
+                *FileRoutes(services.records, services.blobs, quotas, options, services.clock).routes(),
                 *ModelRoutes(services.models).routes(),
-                *HealthRoutes(services.health, metrics).routes(),
+                *HealthRoutes(services.health, metrics, services.peers).routes(),
                 *(page.routes(services, quotas, options) if options.page else ()),
-            ]
-        ).routes()
+            ],
+            open=True,
+        )
         self.router = Router(self.routes)
-        self._socket = ResponseSocket(services.engine, quotas, self._ledger, options)
+        self._socket = ResponseSocket(services.engine, quotas, self._access_log, options)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         match scope["type"]:
             case "http":
-                await self._http(Request(scope, receive, patience=self._options.patience), send)
+                await self._serve_http(Request(scope, receive, patience=self._options.patience), send)
             case "websocket":
-                await self._websocket(scope, receive, send)
+                await self._serve_websocket(scope, receive, send)
             case "lifespan":
-                await self._lifespan(receive, send)
+                await self._serve_lifespan(receive, send)
 
     # -- HTTP ---------------------------------------------------------------------------------------------------------
 
-    async def _http(self, request: Request, send: Send) -> None:
+    async def _serve_http(self, request: Request, send: Send) -> None:
         found = self.router.find(request.method, request.path)
         sender = Sender(request, send, self.wording)
         self._in_flight.add()
         try:
-            await sender.answer(self._handle(request, found))
+            instead = None if self._peers is None else lambda error: self._pass_on(request, error)
+            await sender.answer(self._handle(request, found), instead)
         except Gone:
             sender.status = GONE
         finally:
             self._in_flight.add(by=-1)
-            self._count(request, sender.status, found.route.template if isinstance(found, Found) else _UNMATCHED)
+            self._log_request(request, sender.status, found.route.template if isinstance(found, Found) else _UNMATCHED)
 
     async def _handle(self, request: Request, found: Found | Missed) -> Answer:
-        request.always = self._origins.check(request.headers, keyless=self._keys is None)
+        request.always = self._origins.check(request.headers, keyless=await self._is_keyless())
+        if self._peers is not None and PEER in request.headers:
+            request.forwarded = await self._peers.is_signed(request.method, _target(request), request.headers)
+            if request.forwarded and (dropped := _DROP.fullmatch(request.path)):
+                await self._containers.drop(unquote(dropped[1]))
+                return Reply(204)
         if isinstance(found, Missed):
-            return _miss(request, found.allowed)
+            return _answer_missed(request, found.allowed)
         came = request.headers.get(_FROM)
-        hops = () if came is None else loop_guard.came_through(came)
+        hops = () if came is None else loop_guard.read_hops(came)
         if hops and (self._me in hops or len(hops) >= loop_guard.MOST):
-            raise Refusal(_loop(hops, self._me))
+            raise ProtocolRefusal(_build_loop_fault(hops, self._me))
         request.params = found.params
         if not found.route.open:
-            owner = await self._owner(request)
-            request.caller = Caller(owner, request.id, clients.live(request.headers), hops)
-            self._quotas.request(owner)
+            owner = await self._find_owner(request)
+            request.caller = Caller(owner, request.id, clients.wants_live_output(request.headers), hops)
+            if not request.forwarded:  # then it was counted where it came in
+                await self._quotas.count_request(owner)
         return await found.route.handler(request)
 
-    def _count(self, request: Request, status: int, route: str) -> None:
+    async def _pass_on(self, request: Request, error: BelljarError) -> Answer:
+        """What another gateway has to answer, it answers; once, so that two never send a request to and fro."""
+        if self._peers is None or not isinstance(error, HeldElsewhere) or request.forwarded:
+            raise error
+        return await self._peers.pass_on(error, request.method, _target(request), request.headers, request.sent)
+
+    def _log_request(self, request: Request, status: int, route: str) -> None:
         told = request.headers.get(b"x-client-request-id")
         client_id = told[:_SHOWN].decode("ascii", "replace") if told else None
-        self._ledger.note(request.caller, request.method, route, status, request.seconds, client_id)
+        self._access_log.note(request.caller, request.method, route, status, request.seconds, client_id)
 
     # -- WebSocket ----------------------------------------------------------------------------------------------------
 
-    async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _serve_websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The handshake is a request like any other, and refused like one."""
         request = Request({**scope, "method": "GET"}, receive, patience=self._options.patience)
         try:
-            self._origins.check(request.headers, keyless=self._keys is None)
-            if not self._socket.at(request.path):
+            self._origins.check(request.headers, keyless=await self._is_keyless())
+            if not self._socket.serves(request.path):
                 message = f"Invalid URL (WebSocket {request.path[:_SHOWN]}). Connect to {self._socket.PATH}."
-                raise Refusal(Fault(status=404, type="invalid_request_error", code="unknown_url", message=message))
-            caller = Caller(await self._owner(request), request.id, clients.live(request.headers))
+                raise ProtocolRefusal(
+                    Fault(status=404, type="invalid_request_error", code="unknown_url", message=message)
+                )
+            caller = Caller(await self._find_owner(request), request.id, clients.wants_live_output(request.headers))
         except Exception as error:  # noqa: BLE001 - the sender is the last door
-            await Sender(request, _before_accepting(send), self.wording).answer(_raise(error))
+            await Sender(request, _rename_messages(send), self.wording).answer(_raise(error))
         else:
-            await self._socket.serve(caller, receive, send, check=lambda: self._owner(request))
+            await self._socket.serve(
+                caller, receive, send, check=lambda: self._find_owner(request), pass_on=self._pass_turns_on(request)
+            )
 
-    async def _owner(self, request: Request) -> str:
-        return await auth.owner(self._keys, request.headers)
+    def _pass_turns_on(self, request: Request) -> PassOn | None:
+        """How a turn of this connection is asked of another gateway: with what the handshake told of its client."""
+        peers = self._peers
+        if peers is None:
+            return None
+        headers = {name: value for name, value in request.headers.items() if not name.startswith(_OF_HANDSHAKE)}
+        headers[b"content-type"] = b"application/json"
+        return lambda error, body: peers.pass_on(error, "POST", self._socket.PATH, headers, body)
+
+    async def _is_keyless(self) -> bool:
+        return self._keys is None or not await self._keys.is_needed()
+
+    async def _find_owner(self, request: Request) -> str:
+        return await auth.find_owner(self._keys, request.headers)
 
     # -- life ---------------------------------------------------------------------------------------------------------
 
-    async def _lifespan(self, receive: Receive, send: Send) -> None:
+    async def _serve_lifespan(self, receive: Receive, send: Send) -> None:
         await receive()
         stage = "startup"
         try:
@@ -164,34 +212,40 @@ class GatewayApp:
             await send({"type": "lifespan.shutdown.complete"})
 
 
-def _before_accepting(send: Send) -> Send:
+def _target(request: Request) -> str:
+    """Path and query, as they were sent."""
+    query: bytes = request.scope["query_string"]
+    return request.path + (f"?{query.decode('latin-1')}" if query else "")
+
+
+def _rename_messages(send: Send) -> Send:
     """Answers to a handshake have types of their own."""
 
-    async def renamed(message: Message) -> None:
+    async def send_renamed(message: Message) -> None:
         await send({**message, "type": f"websocket.{message['type']}"})
 
-    return renamed
+    return send_renamed
 
 
-def _miss(request: Request, allowed: tuple[str, ...]) -> Answer:
+def _answer_missed(request: Request, allowed: tuple[str, ...]) -> Answer:
     """No such path, no such method, or the question which methods there are."""
     path = request.path[:_SHOWN]
     if not allowed:
         message = f"Invalid URL ({request.method} {path}). The API is under /v1."
-        raise Refusal(Fault(status=404, type="invalid_request_error", code="unknown_url", message=message))
+        raise ProtocolRefusal(Fault(status=404, type="invalid_request_error", code="unknown_url", message=message))
     allow = (b"allow", ", ".join(allowed).encode())
     if request.method == "OPTIONS":
-        return Reply(204, headers=(allow, *preflight(request.headers)))
+        return Reply(204, headers=(allow, *answer_preflight(request.headers)))
     message = f"Not allowed to {request.method} on {path}. Allowed are: {', '.join(allowed)}."
     fault = Fault(status=405, type="invalid_request_error", code="method_not_allowed", message=message)
-    raise Refusal(fault, (allow,))
+    raise ProtocolRefusal(fault, (allow,))
 
 
 async def _raise(error: Exception) -> Answer:
     raise error
 
 
-def _loop(hops: Sequence[str], me: str) -> Fault:
+def _build_loop_fault(hops: Sequence[str], me: str) -> Fault:
     if me not in hops:
         what = f"This request has come through {len(hops)} gateways: most likely an upstream of one leads back to it."
     elif hops[-1] == me:

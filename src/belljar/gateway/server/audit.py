@@ -26,14 +26,14 @@ class Audit:
 
     def _turn(self, turn: TurnDone) -> None:
         self._metrics.turns.add(turn.upstream, turn.model)
-        self._metrics.turn_seconds.see(turn.seconds, turn.upstream)
+        self._metrics.turn_seconds.observe(turn.seconds, turn.upstream)
         if turn.usage is not None:
             self._metrics.tokens.add(turn.upstream, turn.model, "input", by=turn.usage.input_tokens)
             self._metrics.tokens.add(turn.upstream, turn.model, "output", by=turn.usage.output_tokens)
 
     def _cell(self, cell: CellRan) -> None:
         self._metrics.cells.add(cell.reason or cell.exit)
-        self._metrics.cell_seconds.see(cell.seconds)
+        self._metrics.cell_seconds.observe(cell.seconds)
         code = cell.code.encode("utf-8", "surrogatepass")
         fields = {
             "request_id": cell.caller.request_id,

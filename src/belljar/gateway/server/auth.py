@@ -9,9 +9,9 @@ from belljar.gateway.server.interfaces import Keyring
 from belljar.gateway.store.keys import LOCAL
 
 
-async def owner(keys: Keyring | None, headers: Mapping[bytes, bytes]) -> str:
+async def find_owner(keys: Keyring | None, headers: Mapping[bytes, bytes]) -> str:
     """The owner that this request's key stands for."""
-    if keys is None:
+    if keys is None or not await keys.is_needed():
         return LOCAL
     scheme, _, key = headers.get(b"authorization", b"").partition(b" ")
     if scheme.lower() != b"bearer" or not key.strip():

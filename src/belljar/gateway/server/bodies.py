@@ -18,7 +18,7 @@ from belljar.wire.tools import Tool, ToolChoice
 # -- queries ----------------------------------------------------------------------------------------------------------
 
 
-def paged(most: int) -> tuple[Parameter, ...]:
+def describe_page(most: int) -> tuple[Parameter, ...]:
     """Which part of a list is asked for, and in which order."""
     return (
         Parameter("limit", Annotated[int, Meta(ge=1, le=most)], "The most that are listed."),
@@ -28,7 +28,7 @@ def paged(most: int) -> tuple[Parameter, ...]:
     )
 
 
-PAGE = paged(100)
+PAGE = describe_page(100)
 INCLUDE = Parameter("include", list[Include], "What is told beside the usual.")
 CONTENT = Operation(
     "A file's bytes, or a range of them", (Content(None, "*/*"),), also=((206, "A range"), (304, "Unchanged"))
@@ -37,14 +37,14 @@ CONTENT = Operation(
 # -- events -----------------------------------------------------------------------------------------------------------
 
 
-def _kinds(above: type[Event]) -> Iterator[type[Event]]:
+def _list_kinds(above: type[Event]) -> Iterator[type[Event]]:
     for one in above.__subclasses__():
         if one.__struct_config__.tag is not None:
             yield one
-        yield from _kinds(one)
+        yield from _list_kinds(one)
 
 
-AnyEvent: TypeAlias = tuple(_kinds(Event))  # type: ignore[valid-type]
+AnyEvent: TypeAlias = tuple(_list_kinds(Event))  # type: ignore[valid-type]
 """Each event of a stream; OpenAPI has no word for streams of them."""
 
 # -- bodies -----------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ _KNOWN = frozenset([b"python"])
 """Languages of OpenAI's own SDKs, as these name themselves. The one for Node throws at types that it does not know."""
 
 
-def live(headers: Mapping[bytes, bytes]) -> bool:
+def wants_live_output(headers: Mapping[bytes, bytes]) -> bool:
     """Whether to tell live output: to those who ask, or are known to take it. Others may know only OpenAI's types."""
     asked = headers.get(HEADER.encode())
     if asked is None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from typing import Protocol
 
 from msgspec import Struct
 
 from belljar.gateway.engine.caller import Caller
+from belljar.gateway.peers import Peers
 from belljar.gateway.store.base import (
     Blob,
     Blobs,
@@ -44,7 +46,7 @@ class Engine(Protocol):
         """In the background."""
         ...
 
-    def in_background(self, owner: str) -> int:
+    def count_background(self, owner: str) -> int:
         """How many of an owner's responses go on there now."""
         ...
 
@@ -55,13 +57,13 @@ class Engine(Protocol):
     async def retrieve(self, id: str, caller: Caller, include: Sequence[str]) -> bytes: ...
     async def delete(self, id: str, caller: Caller) -> None: ...
     async def cancel(self, id: str, caller: Caller) -> bytes: ...
-    async def input_items(
+    async def list_input_items(
         self, id: str, caller: Caller, page: Page, include: Sequence[str]
     ) -> tuple[list[bytes], bool]:
         """Items in JSON, each with an id; whether there are more."""
         ...
 
-    async def count(self, request: CreateResponse, caller: Caller) -> int: ...
+    async def count_tokens(self, request: CreateResponse, caller: Caller) -> int: ...
     async def compact(self, request: CompactRequest, caller: Caller) -> bytes: ...
 
 
@@ -103,6 +105,10 @@ class Containers(Protocol):
         ...
 
     async def delete(self, id: str, owner: str) -> None: ...
+    async def drop(self, id: str) -> None:
+        """It was deleted at another gateway: what runs for it here ends."""
+        ...
+
     async def put_file(
         self, container: ContainerRecord, name: str, blob: Blob, *, type: str
     ) -> ContainerFileRecord: ...
@@ -114,7 +120,9 @@ class Containers(Protocol):
 
     async def get_file(self, container: ContainerRecord, id: str) -> ContainerFileRecord: ...
     async def delete_file(self, container: ContainerRecord, id: str) -> None: ...
-    def stream_file(self, container: ContainerRecord, file: ContainerFileRecord) -> AsyncIterator[bytes]: ...
+    def stream_file(
+        self, container: ContainerRecord, file: ContainerFileRecord, *, start: int, stop: int
+    ) -> AsyncIterator[bytes]: ...
 
 
 class ModelInfo(Protocol):
@@ -136,6 +144,10 @@ class Models(Protocol):
 
 
 class Keyring(Protocol):
+    async def is_needed(self) -> bool:
+        """Whether requests need a key."""
+        ...
+
     async def check(self, plain: str) -> KeyRecord | None:
         """The record of a key; None if it is not good."""
         ...
@@ -157,7 +169,7 @@ class Health(Protocol):
         ...
 
 
-class Services(Struct, frozen=True, kw_only=True):
+class ServerServices(Struct, frozen=True, kw_only=True):
     """The rooms below, ready."""
 
     engine: Engine
@@ -168,4 +180,8 @@ class Services(Struct, frozen=True, kw_only=True):
     blobs: Blobs
     health: Health
     keys: Keyring | None = None
-    """None where no keys are asked for."""
+    """None where no keys are ever asked for."""
+    peers: Peers | None = None
+    """None where this is the only gateway of its store."""
+    clock: Callable[[], float] = time.time
+    """The time that all gateways of the store go by."""

@@ -16,7 +16,7 @@ from belljar.visible import visible, visible_lines
 _encode = msgspec.json.Encoder(enc_hook=str).encode
 
 
-class Answered(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class AnsweredRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A request was answered; status 499 where its client did not wait."""
 
     request_id: str
@@ -28,7 +28,7 @@ class Answered(Struct, frozen=True, kw_only=True, omit_defaults=True):
     client_request_id: str | None = None
 
 
-Journal: TypeAlias = Callable[[Answered], None]
+Journal: TypeAlias = Callable[[AnsweredRequest], None]
 """Where those lines go. Apart from `logging`, which would cost a request more than all the rest of the server does."""
 
 
@@ -37,7 +37,7 @@ class JsonLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, Any] = {
-            "time": _time(record.created),
+            "time": _format_time(record.created),
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
@@ -52,7 +52,7 @@ class TextLines(logging.Formatter):
     """The same, to be read."""
 
     def format(self, record: logging.LogRecord) -> str:
-        line = f"{_time(record.created)} {record.levelname.lower()} {record.name}: {record.getMessage()}"
+        line = f"{_format_time(record.created)} {record.levelname.lower()} {record.name}: {record.getMessage()}"
         line += "".join(f" {name}={value}" for name, value in getattr(record, "fields", {}).items())
         line = visible(line)
         return f"{line}\n{visible_lines(self.formatException(record.exc_info))}" if record.exc_info else line
@@ -71,18 +71,18 @@ def set_up(stream: TextIO, *, level: str = "info", form: Literal["text", "json"]
     for name in ("python_multipart", "uvicorn.error", "uvicorn.asgi"):
         logging.getLogger(name).setLevel(logging.ERROR)
     if not ours.isEnabledFor(logging.INFO):
-        return _unheard
-    return _json_journal(stream) if form == "json" else _text_journal(stream)
+        return _drop_line
+    return _make_json_journal(stream) if form == "json" else _make_text_journal(stream)
 
 
-def _unheard(answered: Answered) -> None:
+def _drop_line(answered: AnsweredRequest) -> None:
     pass
 
 
-def _json_journal(stream: TextIO) -> Journal:
+def _make_json_journal(stream: TextIO) -> Journal:
     now = _Now()
 
-    def write(answered: Answered) -> None:
+    def write(answered: AnsweredRequest) -> None:
         head = f'{{"time":"{now()}","level":"info","logger":"belljar.requests",'
         stream.write(f"{head}{_encode(answered)[1:].decode()}\n")
         stream.flush()
@@ -90,10 +90,10 @@ def _json_journal(stream: TextIO) -> Journal:
     return write
 
 
-def _text_journal(stream: TextIO) -> Journal:
+def _make_text_journal(stream: TextIO) -> Journal:
     now = _Now()
 
-    def write(answered: Answered) -> None:
+    def write(answered: AnsweredRequest) -> None:
         stream.write(
             f"{now()} info belljar.requests: {answered.method} {answered.route} {answered.status} "
             f"{answered.ms} ms owner={answered.owner} request_id={answered.request_id}\n"
@@ -114,13 +114,13 @@ class _Now:
         now = time.time()
         second = int(now)
         if second != self._second:
-            self._second, self._text = second, _whole(second)
+            self._second, self._text = second, _format_second(second)
         return f"{self._text}.{int((now - second) * 1000):03}Z"
 
 
-def _time(at: float) -> str:
-    return f"{_whole(int(at))}.{int(at % 1 * 1000):03}Z"
+def _format_time(at: float) -> str:
+    return f"{_format_second(int(at))}.{int(at % 1 * 1000):03}Z"
 
 
-def _whole(second: int) -> str:
+def _format_second(second: int) -> str:
     return f"{datetime.fromtimestamp(second, UTC):%Y-%m-%dT%H:%M:%S}"

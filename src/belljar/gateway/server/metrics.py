@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 Labels = tuple[str, ...]
 
@@ -22,9 +23,9 @@ class Counter:
     def add(self, *labels: str, by: float = 1) -> None:
         self._values[labels] = self._values.get(labels, 0) + by
 
-    def lines(self) -> Iterator[str]:
+    def format_lines(self) -> Iterator[str]:
         for labels, value in sorted(self._values.items()):
-            yield f"{self.name}{_written(self.labels, labels)} {_number(value)}"
+            yield f"{self.name}{_format_labels(self.labels, labels)} {_format_number(value)}"
 
 
 class Gauge:
@@ -44,10 +45,10 @@ class Gauge:
         """From now on, `how` tells the value."""
         self._asked[labels] = how
 
-    def lines(self) -> Iterator[str]:
+    def format_lines(self) -> Iterator[str]:
         values = self._values | {labels: how() for labels, how in self._asked.items()}
         for labels, value in sorted(values.items()):
-            yield f"{self.name}{_written(self.labels, labels)} {_number(value)}"
+            yield f"{self.name}{_format_labels(self.labels, labels)} {_format_number(value)}"
 
 
 class Histogram:
@@ -61,7 +62,7 @@ class Histogram:
         self._counts: dict[Labels, list[int]] = {}
         self._sums: dict[Labels, float] = {}
 
-    def see(self, value: float, *labels: str) -> None:
+    def observe(self, value: float, *labels: str) -> None:
         counts = self._counts.get(labels)
         if counts is None:
             counts = self._counts[labels] = [0] * (len(self._bounds) + 1)
@@ -69,14 +70,14 @@ class Histogram:
         counts[bisect_left(self._bounds, value)] += 1
         self._sums[labels] += value
 
-    def lines(self) -> Iterator[str]:
+    def format_lines(self) -> Iterator[str]:
         for labels, counts in sorted(self._counts.items()):
             so_far = 0
-            for bound, count in zip((*map(_number, self._bounds), "+Inf"), counts, strict=True):
+            for bound, count in zip((*map(_format_number, self._bounds), "+Inf"), counts, strict=True):
                 so_far += count
-                yield f"{self.name}_bucket{_written((*self.labels, 'le'), (*labels, bound))} {so_far}"
-            yield f"{self.name}_sum{_written(self.labels, labels)} {_number(self._sums[labels])}"
-            yield f"{self.name}_count{_written(self.labels, labels)} {so_far}"
+                yield f"{self.name}_bucket{_format_labels((*self.labels, 'le'), (*labels, bound))} {so_far}"
+            yield f"{self.name}_sum{_format_labels(self.labels, labels)} {_format_number(self._sums[labels])}"
+            yield f"{self.name}_count{_format_labels(self.labels, labels)} {so_far}"
 
 
 class Metrics:
@@ -95,25 +96,69 @@ class Metrics:
         self.cells = Counter("belljar_cells_total", "Cells run, by how they ended.", ("exit",))
         self.cell_seconds = Histogram("belljar_cell_seconds", "How long cells ran.")
         self.sandboxes = Gauge("belljar_sandboxes", "Sandboxes, by what they do.", ("state",))
+        self.claims_made = Counter("belljar_sandbox_claims_made_total", "Claims on pods of Kubernetes.")
+        self.claims_waiting = Gauge("belljar_sandbox_claims_waiting", "Claims that have no pod yet.")
+        self.claim_seconds = Histogram(
+            "belljar_sandbox_claim_ready_seconds", "How long a pod took, from the pool (warm) or not.", ("launch",)
+        )
+        self.claims_ended = Counter("belljar_sandbox_claims_ended_total", "Claims that ended here.", ("reason",))
+        self.servers_up = Gauge("belljar_sandbox_server_up", "Whether each of several servers is well.", ("server",))
+        self.servers_free = Gauge("belljar_sandbox_server_free", "Sandboxes that each may give yet.", ("server",))
 
-    def text(self) -> bytes:
+    def count_made(self) -> None:
+        """A claim was made: this and the next three are what a source of claims tells."""
+        self.claims_made.add()
+
+    def count_ready(self, seconds: float, launch: str) -> None:
+        self.claim_seconds.observe(seconds, launch)
+
+    def count_ended(self, reason: str) -> None:
+        self.claims_ended.add(reason)
+
+    def ask_waiting(self, how: Callable[[], float]) -> None:
+        self.claims_waiting.ask(how=how)
+
+    def format_text(self) -> bytes:
         """In Prometheus's text format, version 0.0.4."""
         lines: list[str] = []
         for one in vars(self).values():
-            lines += [f"# HELP {one.name} {one.help}", f"# TYPE {one.name} {one.kind}", *one.lines()]
+            lines += [f"# HELP {one.name} {one.help}", f"# TYPE {one.name} {one.kind}", *one.format_lines()]
         return "".join(f"{line}\n" for line in lines).encode()
 
 
-def _written(names: Labels, values: Labels) -> str:
+def merge(texts: Iterable[bytes]) -> bytes:
+    """The sum of what several gateways tell: of every series, in the order of the first that has it."""
+    lines: dict[str, float | None] = {}
+    for text in texts:
+        for line in text.decode().splitlines():
+            if line.startswith("#"):
+                lines.setdefault(line, None)
+            else:
+                series, _, value = line.rpartition(" ")
+                lines[series] = (lines.get(series) or 0.0) + float(value)
+    return "".join(
+        f"{line}\n" if value is None else f"{line} {_format_number(value)}\n" for line, value in _group(lines)
+    ).encode()
+
+
+def _group(lines: Mapping[str, float | None]) -> Iterator[tuple[str, float | None]]:
+    """Every series below the head of its own: one that only a later gateway has came last."""
+    names = [line.split(" ", 3)[2] for line in lines if line.startswith("# HELP")]
+    for name in names:
+        of = re.compile(rf"(# (HELP|TYPE) {name} |{name}(_bucket|_sum|_count)?(\{{|$))")
+        yield from ((line, value) for line, value in lines.items() if of.match(line))
+
+
+def _format_labels(names: Labels, values: Labels) -> str:
     if not names:
         return ""
-    pairs = ",".join(f'{name}="{_escaped(value)}"' for name, value in zip(names, values, strict=True))
+    pairs = ",".join(f'{name}="{_escape(value)}"' for name, value in zip(names, values, strict=True))
     return f"{{{pairs}}}"
 
 
-def _escaped(value: str) -> str:
+def _escape(value: str) -> str:
     return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
-def _number(value: float) -> str:
+def _format_number(value: float) -> str:
     return f"{value:.15g}"

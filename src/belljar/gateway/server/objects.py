@@ -21,15 +21,15 @@ from belljar.wire.requests import ExpiresAfter
 from belljar.wire.tools import Tier
 
 
-class _Named(Struct):
+class _WithId(Struct):
     id: str
 
 
-_named = msgspec.json.Decoder(_Named)
+_with_id = msgspec.json.Decoder(_WithId)
 _network = msgspec.json.Decoder(Network)  # which passes over secrets
 
 
-def file(record: FileRecord) -> File:
+def build_file(record: FileRecord) -> File:
     return File(
         id=record.id,
         bytes=record.size,
@@ -40,7 +40,7 @@ def file(record: FileRecord) -> File:
     )
 
 
-def container(record: ContainerRecord, status: str) -> Container:
+def build_container(record: ContainerRecord, status: str) -> Container:
     return Container(
         id=record.id,
         created_at=record.created_at,
@@ -53,7 +53,7 @@ def container(record: ContainerRecord, status: str) -> Container:
     )
 
 
-def container_file(record: ContainerFileRecord) -> ContainerFile:
+def build_container_file(record: ContainerFileRecord) -> ContainerFile:
     return ContainerFile(
         id=record.id,
         container_id=record.container_id,
@@ -64,30 +64,30 @@ def container_file(record: ContainerFileRecord) -> ContainerFile:
     )
 
 
-def conversation(record: ConversationRecord) -> Conversation:
+def build_conversation(record: ConversationRecord) -> Conversation:
     return Conversation(id=record.id, created_at=record.created_at, metadata=record.metadata)
 
 
-def model(info: ModelInfo) -> ListedModel:
+def build_model(info: ModelInfo) -> ListedModel:
     return ListedModel(id=info.id, created=info.created, owned_by=info.owned_by)
 
 
-def deleted(id: str, kind: DeletedKind) -> bytes:
+def encode_deleted(id: str, kind: DeletedKind) -> bytes:
     return encode(Deleted(id=id, object=kind))
 
 
-def page(rows: Sequence[Row], limit: int, shown: Callable[[Row], object]) -> bytes:
+def encode_page(rows: Sequence[Row], limit: int, shown: Callable[[Row], object]) -> bytes:
     """A page of a list, of rows that may be one more than it holds."""
     return encode(answers.page(rows, limit, shown))
 
 
-def page_of_items(items: Sequence[ItemRecord], has_more: bool) -> bytes:
+def encode_item_page(items: Sequence[ItemRecord], has_more: bool) -> bytes:
     """A list of items that are JSON already."""
     first, last = (items[0].id, items[-1].id) if items else ("", "")
     data = tuple([Raw(item.body) for item in items])
     return encode(ListPage(data=data, first_id=first, last_id=last, has_more=has_more))
 
 
-def item(body: bytes) -> ItemRecord:
+def read_item(body: bytes) -> ItemRecord:
     """An item in JSON, with the id that is in it."""
-    return ItemRecord(id=_named.decode(body).id, body=body)
+    return ItemRecord(id=_with_id.decode(body).id, body=body)

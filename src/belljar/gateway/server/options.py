@@ -19,7 +19,7 @@ class Quota:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class ServerOptions:
     largest_body: int = 32 << 20
     """Bytes of a JSON body, and of a WebSocket message."""
     largest_upload: int = 512 << 20

@@ -32,7 +32,7 @@ class Origins:
         """Headers that let the page read the answer; `Forbidden` for a page that may not call."""
         host = headers.get(b"host", b"").decode("latin-1")
         if keyless and host != self._last:
-            if not self._ours(host):
+            if not self._is_ours(host):
                 raise Forbidden(
                     f"This gateway has no keys: it answers to local names and IP addresses, not to '{host}'. "
                     "Call it by one of those, or set up a key."
@@ -54,7 +54,7 @@ class Origins:
             )
         return ()
 
-    def _ours(self, host: str) -> bool:
+    def _is_ours(self, host: str) -> bool:
         """Whether no stranger can own this name and have it resolve to us."""
         try:
             name = urlsplit(f"//{host}").hostname or ""
@@ -69,7 +69,7 @@ class Origins:
         return True
 
 
-def preflight(headers: Mapping[bytes, bytes]) -> Headers:
+def answer_preflight(headers: Mapping[bytes, bytes]) -> Headers:
     """What a page that may call is told when it asks beforehand."""
     if b"access-control-request-method" not in headers:
         return ()

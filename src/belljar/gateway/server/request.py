@@ -20,19 +20,19 @@ _INCLUDES: tuple[Include, ...] = get_args(Include)
 class Query(query.Query):
     """With what may be asked of lists, and of what is listed."""
 
-    def include(self) -> tuple[Include, ...]:
-        return tuple(_include(value, at) for at, value in enumerate(self.all("include")))
+    def read_include(self) -> tuple[Include, ...]:
+        return tuple(_read_include(value, at) for at, value in enumerate(self.all("include")))
 
-    def page(self, *, default: int = 20, most: int = 100) -> Page:
+    def read_page(self, *, default: int = 20, most: int = 100) -> Page:
         """Which part of a list is asked for."""
         return Page(
             limit=self.whole("limit", default, least=1, most=most),
-            order=self._order(),
+            order=self._read_order(),
             after=self.get("after") or None,
             before=self.get("before") or None,
         )
 
-    def _order(self) -> Order:
+    def _read_order(self) -> Order:
         match self.get("order"):
             case "asc":
                 return "asc"
@@ -45,11 +45,15 @@ class Query(query.Query):
 class Request(request.Request):
     """What was asked, and by whom."""
 
-    __slots__ = ("caller",)
+    __slots__ = ("caller", "forwarded", "sent")
 
     def __init__(self, scope: Scope, receive: Receive, *, patience: float) -> None:
         super().__init__(scope, receive, patience=patience)
         self.caller = Caller("", self.id)
+        self.forwarded = False
+        """Another gateway of this store has passed it on."""
+        self.sent = b""
+        """The body, as far as it was read whole: it may have to be passed on."""
 
     @property
     def query(self) -> Query:
@@ -64,10 +68,11 @@ class Request(request.Request):
             raise InvalidRequest(
                 f"Unsupported content type: '{kind.decode('latin-1')}'. Send the body as 'application/json'."
             )
-        return reading.read_json(await self.body(limit))
+        self.sent = await self.body(limit)
+        return reading.read_json(self.sent)
 
 
-def _include(value: str, at: int) -> Include:
+def _read_include(value: str, at: int) -> Include:
     for known in _INCLUDES:
         if value == known:
             return known

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from belljar.errors import BelljarError, Unauthenticated
 from belljar.http_server.asgi import Headers
-from belljar.http_server.request import Refusal, Request
+from belljar.http_server.request import ProtocolRefusal, Request
 from belljar.wire import faults
 from belljar.wire.faults import Fault
 
@@ -22,8 +22,8 @@ class Wording:
             _VERSION,
         )
 
-    def refusal(self, error: BelljarError) -> Refusal:
-        return Refusal(faults.of(error), _CHALLENGE if isinstance(error, Unauthenticated) else ())
+    def refusal(self, error: BelljarError) -> ProtocolRefusal:
+        return ProtocolRefusal(faults.of(error), _CHALLENGE if isinstance(error, Unauthenticated) else ())
 
     def unexpected(self, request: Request) -> Fault:
         return faults.unexpected(request.id)

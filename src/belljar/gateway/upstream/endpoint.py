@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import TypeAlias
 from urllib.parse import urlsplit
 
 from belljar import __version__
 from belljar.config import Upstream
 from belljar.errors import BadKey, BadSettings, ProviderError, Unreachable
 from belljar.gateway.upstream.http_response import ConnectionFailed
-from belljar.vendors import bearer
-from belljar.vendors.registry import PROFILES, VENDORS, guess_profile
-from belljar.vendors.server_profile import ServerProfile
-
-Keyed: TypeAlias = Callable[[str | None, str, ServerProfile], Mapping[str, str]]
-"""The headers that show a key at an address to a kind of server."""
+from belljar.vendors.dialect import Dialect
+from belljar.vendors.registry import KINDS, WIRES, guess_vendor
+from belljar.vendors.vendor import Vendor
 
 _SECRET = ("auth", "key", "token", "secret", "cookie")
 _LEAST = 8
@@ -26,8 +21,7 @@ _LEAST = 8
 class Endpoint:
     """An upstream as the network sees it."""
 
-    def __init__(self, upstream: Upstream, keyed: Keyed = bearer.headers) -> None:
-        """`keyed` is how the dialect shows the key."""
+    def __init__(self, upstream: Upstream) -> None:
         parts = urlsplit(upstream.base_url)
         if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc:
             raise BadSettings(
@@ -36,8 +30,9 @@ class Endpoint:
             )
         self.name = upstream.name
         self.timeout = upstream.timeout
-        self.quirks = _quirks(upstream)
-        self.headers = MappingProxyType(_headers(upstream, self.quirks, keyed))
+        self.vendor = _vendor(upstream)
+        self.dialect = _dialect(upstream, self.vendor)
+        self.headers = MappingProxyType(_build_headers(upstream, self.dialect))
         self._base = upstream.base_url.rstrip("/")
         self._origin = f"{parts.scheme}://{parts.netloc}"
         named = (value for name, value in upstream.headers.items() if any(word in name.lower() for word in _SECRET))
@@ -57,11 +52,11 @@ class Endpoint:
         """An address at the same server, whatever the base has in its path."""
         return self._origin + path
 
-    def unreachable(self, broken: ConnectionFailed) -> Unreachable:
+    def build_unreachable(self, broken: ConnectionFailed) -> Unreachable:
         """The failure in words that name the upstream and what to do."""
         if not broken.resend:
             return Unreachable(f"{self}: {broken}; ask again, or look into its log")
-        product = product_of(self.quirks.name)
+        product = find_product(self.vendor)
         remedy = f"is {product} running?" if product else "is it running, and is base_url right?"
         return Unreachable(f"{self} cannot be reached: {broken}; {remedy}")
 
@@ -78,30 +73,36 @@ class Endpoint:
             error.args = (text,)
 
 
-def product_of(kind: str) -> str | None:
-    """What people call a server of this row of quirks, where it is one that they run themselves."""
-    row = VENDORS.get(kind)
-    return row.title if row is not None and row.local else None
+def find_product(vendor: Vendor) -> str | None:
+    """What people call a server, where it is one that they run themselves."""
+    return vendor.title if vendor.local else None
 
 
-def without_models(kind: str) -> str:
+def explain_no_models(vendor: Vendor) -> str:
     """What is said of a server that has no model to offer."""
-    row = VENDORS.get(kind)
-    return f"it has no models; {'load one there' if row is None else row.load_hint}"
+    return f"it has no models; {vendor.load_hint}"
 
 
-def _quirks(upstream: Upstream) -> ServerProfile:
+def _vendor(upstream: Upstream) -> Vendor:
     if upstream.quirks is None:
-        return guess_profile(upstream.name, upstream.base_url)
-    if upstream.quirks not in PROFILES:
+        return guess_vendor(upstream.name, upstream.base_url)
+    if upstream.quirks not in KINDS:
         raise BadSettings(
-            f"upstreams.{upstream.name}.quirks: {upstream.quirks!r} is none of {', '.join(PROFILES)};"
+            f"upstreams.{upstream.name}.quirks: {upstream.quirks!r} is none of {', '.join(KINDS)};"
             " change it, or leave it out to have it guessed"
         )
-    return PROFILES[upstream.quirks]
+    return KINDS[upstream.quirks]
 
 
-def _headers(upstream: Upstream, quirks: ServerProfile, keyed: Keyed) -> dict[str, str]:
+def _dialect(upstream: Upstream, vendor: Vendor) -> Dialect:
+    if upstream.dialect not in WIRES:
+        raise BadSettings(
+            f"upstreams.{upstream.name}.dialect: {upstream.dialect!r} is none of {', '.join(WIRES)}; change it"
+        )
+    return vendor.dialect(upstream.name, WIRES[upstream.dialect])
+
+
+def _build_headers(upstream: Upstream, dialect: Dialect) -> dict[str, str]:
     headers = {
         "accept": "text/event-stream, application/json",
         "accept-encoding": "identity",
@@ -109,7 +110,7 @@ def _headers(upstream: Upstream, quirks: ServerProfile, keyed: Keyed) -> dict[st
         "user-agent": f"belljar/{__version__}",
     }
     key = (upstream.api_key or "").strip()
-    shown = keyed(key or None, upstream.base_url, quirks)
+    shown = dialect.headers(key or None)
     headers.update(shown)
     headers.update({name.lower(): value.strip() for name, value in upstream.headers.items()})
     for name, value in headers.items():

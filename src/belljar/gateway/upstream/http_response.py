@@ -50,26 +50,26 @@ class ConnectionFailed(Exception):
         """The connection stood and was closed without a word, as an idle one is: no reason to wait."""
 
 
-def silent(seconds: float) -> ConnectionFailed:
+def make_silence_error(seconds: float) -> ConnectionFailed:
     """The server stayed silent for as long as it may."""
     return ConnectionFailed(f"it sent nothing for {seconds:g} s, which is its `timeout`")
 
 
-def unconnected(why: str) -> ConnectionFailed:
+def make_connect_error(why: str) -> ConnectionFailed:
     """There never was a connection."""
     return ConnectionFailed(why, resend=True)
 
 
-def dropped() -> ConnectionFailed:
+def make_drop_error() -> ConnectionFailed:
     """The server closed the connection instead of answering."""
     return ConnectionFailed("it closed the connection without an answer", resend=True, dropped=True)
 
 
-def cut() -> ConnectionFailed:
+def make_break_error() -> ConnectionFailed:
     """The answer had begun."""
     return ConnectionFailed("the connection broke off in the middle of the answer")
 
 
-def not_http() -> ConnectionFailed:
+def make_protocol_error() -> ConnectionFailed:
     """What came is no answer at all."""
     return ConnectionFailed("it answered something that is not HTTP")

@@ -11,7 +11,7 @@ _NEVER = float("inf")
 """The age of lists that have not been asked for."""
 
 
-class Round:
+class ListRefresh:
     """Some upstreams that are asked at the same time; whoever wants that meanwhile waits for the same answers."""
 
     def __init__(

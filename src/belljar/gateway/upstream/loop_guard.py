@@ -23,7 +23,7 @@ _CLOUDS = ("googleapis.com", "amazonaws.com")
 _PORTS = {"http": 80, "https": 443}
 
 
-def marked(upstream: Upstream, name: str) -> Upstream:
+def add_mark(upstream: Upstream, name: str) -> Upstream:
     """The same, with our mark on every request, unless it goes to a vendor: nobody there needs to learn of us."""
     host = f".{(urlsplit(upstream.base_url).hostname or '').lower()}"
     if vendor_of_host(upstream.base_url) is not None or any(host.endswith(f".{cloud}") for cloud in _CLOUDS):
@@ -31,12 +31,12 @@ def marked(upstream: Upstream, name: str) -> Upstream:
     return replace(upstream, headers=MappingProxyType({**upstream.headers, HEADER: name}))
 
 
-def came_through(header: bytes) -> tuple[str, ...]:
+def read_hops(header: bytes) -> tuple[str, ...]:
     """The gateways that a request names, without what is no name of one."""
     return tuple(name for one in header.decode("latin-1").split(",") if _NAME.fullmatch(name := one.strip()))
 
 
-def passed_on(headers: Mapping[str, str], hops: Sequence[str]) -> Mapping[str, str]:
+def add_hops(headers: Mapping[str, str], hops: Sequence[str]) -> Mapping[str, str]:
     """The headers for a request that came through other gateways: their marks stand before our own, if that is told."""
     if not hops or HEADER not in headers:
         return headers

@@ -18,11 +18,11 @@ from belljar.gateway.upstream.http_response import (
     CONNECT_SECONDS,
     ConnectionFailed,
     HttpResponse,
-    cut,
-    dropped,
-    not_http,
-    silent,
-    unconnected,
+    make_break_error,
+    make_connect_error,
+    make_drop_error,
+    make_protocol_error,
+    make_silence_error,
 )
 
 HELD_BYTES = 256 * 1024
@@ -70,12 +70,12 @@ async def _connect(place: tuple[str, int], idle: list[_Connection]) -> _Connecti
         async with asyncio.timeout(CONNECT_SECONDS):
             _, connection = await loop.create_connection(lambda: _Connection(loop, idle), *place)
     except TimeoutError:
-        raise unconnected(f"no connection within {CONNECT_SECONDS:g} s") from None
+        raise make_connect_error(f"no connection within {CONNECT_SECONDS:g} s") from None
     except socket.gaierror:
-        raise unconnected("its host name is not known") from None
+        raise make_connect_error("its host name is not known") from None
     except OSError as error:
         why = os.strerror(error.errno) if error.errno else "nothing listens there"
-        raise unconnected(why[0].lower() + why[1:]) from None
+        raise make_connect_error(why[0].lower() + why[1:]) from None
     return connection
 
 
@@ -126,7 +126,7 @@ class _Connection(asyncio.Protocol):
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
             self._hand_on()
             self.abort()
-            exchange.fail(cut() if exchange.status else not_http())
+            exchange.fail(make_break_error() if exchange.status else make_protocol_error())
             return
         self._hand_on()
         if exchange.done:
@@ -148,7 +148,7 @@ class _Connection(asyncio.Protocol):
             exchange.done = True
             exchange.wake()
         else:
-            exchange.fail(cut() if exchange.begun else dropped())
+            exchange.fail(make_break_error() if exchange.begun else make_drop_error())
 
     def _hand_on(self) -> None:
         if self._body:
@@ -241,7 +241,7 @@ class _Exchange:
     def close(self) -> None:
         if not self.done and not self.broken:
             self._connection.abort()
-            self.fail(cut())
+            self.fail(make_break_error())
 
     # -- the connection's side
 
@@ -263,7 +263,7 @@ class _Exchange:
 
     def _expire(self) -> None:
         self._connection.abort()
-        self.fail(silent(self._timeout))
+        self.fail(make_silence_error(self._timeout))
 
     async def _wait(self) -> None:
         self._waiter = self._loop.create_future()

@@ -38,7 +38,7 @@ class Missing(Struct, frozen=True):
 
 def judge(status: int, body: bytes) -> dict[str, Listed] | Missing:
     """What a server answered that was asked for its models."""
-    listed = read(body) if status == 200 else None
+    listed = read_list(body) if status == 200 else None
     if listed is not None:
         return listed
     words = body[:2000].decode(errors="replace")
@@ -49,7 +49,7 @@ def judge(status: int, body: bytes) -> dict[str, Listed] | Missing:
     return Missing(f"it answered {status}" + (" without a list" if status == 200 else ""))
 
 
-def read(body: bytes) -> dict[str, Listed] | None:
+def read_list(body: bytes) -> dict[str, Listed] | None:
     """The models by name; None if this is no such list."""
     try:
         listed = msgspec.json.decode(body, type=_List)
@@ -58,9 +58,9 @@ def read(body: bytes) -> dict[str, Listed] | None:
     data = listed.data
     if data is None:
         if listed.models:
-            return _by_method(listed.models)
+            return _read_by_method(listed.models)
         return {} if listed.object == "list" else None  # Ollama writes null where it has no models
-    return {one["id"]: _listed(one) for one in data if isinstance(one.get("id"), str) and one["id"]}
+    return {one["id"]: _read_model(one) for one in data if isinstance(one.get("id"), str) and one["id"]}
 
 
 def sees(name: str) -> bool:
@@ -75,7 +75,7 @@ class _List(Struct):
     models: list[dict[str, Any]] | None = None
 
 
-def _by_method(models: list[dict[str, Any]]) -> dict[str, Listed]:
+def _read_by_method(models: list[dict[str, Any]]) -> dict[str, Listed]:
     """A list that tells by what method each model is asked: embedders and painters are in it too."""
     names = (
         str(one.get("name", "")).removeprefix("models/")
@@ -85,9 +85,9 @@ def _by_method(models: list[dict[str, Any]]) -> dict[str, Listed]:
     return {name: Listed(0, sees(name)) for name in names if name}
 
 
-def _listed(model: Mapping[str, Any]) -> Listed:
+def _read_model(model: Mapping[str, Any]) -> Listed:
     created, owner = model.get("created"), model.get("owned_by")
-    told = _told(model)
+    told = _read_vision(model)
     return Listed(
         created if isinstance(created, int) else 0,
         sees(model["id"]) if told is None else told,
@@ -95,7 +95,7 @@ def _listed(model: Mapping[str, Any]) -> Listed:
     )
 
 
-def _told(model: Mapping[str, Any]) -> bool | None:
+def _read_vision(model: Mapping[str, Any]) -> bool | None:
     """What some servers say outright: by modalities, or by capabilities."""
     architecture, capabilities = model.get("architecture"), model.get("capabilities")
     if isinstance(architecture, Mapping) and isinstance(architecture.get("input_modalities"), list):

@@ -14,12 +14,12 @@ from belljar.config import Upstream
 from belljar.errors import BadSettings, InvalidRequest, Loading, ProviderError, Unreachable
 from belljar.gateway.builtin_model import model as builtin_model
 from belljar.gateway.upstream.discovery import plain_name
-from belljar.gateway.upstream.list_refresh import Round
+from belljar.gateway.upstream.list_refresh import ListRefresh
 from belljar.gateway.upstream.transport import Transport
-from belljar.gateway.upstream.upstream_models import Route, UpstreamModels
+from belljar.gateway.upstream.upstream_models import ModelRoute, UpstreamModels
 from belljar.vendors.deltas import Model
 
-__all__ = ["Infos", "ModelInfo", "Models", "Route"]
+__all__ = ["Infos", "ModelInfo", "ModelRoute", "Models"]
 
 FRESH_SECONDS = 60.0
 """After which a list is asked for again, in the background."""
@@ -59,7 +59,9 @@ class Models:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`sought` are those that may be there, now or later. `own` stands in for the built-in model."""
-        self._own = Route(own or builtin_model.BuiltIn(), builtin_model.NAME, builtin_model.TRAITS, builtin_model.NAME)
+        self._own = ModelRoute(
+            own or builtin_model.BuiltIn(), builtin_model.NAME, builtin_model.TRAITS, builtin_model.NAME
+        )
         self._all = [
             *(UpstreamModels(one, transport) for one in upstreams),
             *(UpstreamModels(one, transport, sought=True) for one in sought),
@@ -68,26 +70,26 @@ class Models:
         if count > 1:
             raise BadSettings(f"upstreams: two are called {name!r}; give each its own name")
         asked = [shelf for shelf in self._all if shelf.asked]
-        self._near = Round([shelf for shelf in asked if shelf.near], self._index, clock)
-        self._far = Round([shelf for shelf in asked if not shelf.near], self._index, clock)
+        self._near = ListRefresh([shelf for shelf in asked if shelf.near], self._index, clock)
+        self._far = ListRefresh([shelf for shelf in asked if not shelf.near], self._index, clock)
         self._shelves: Mapping[str, UpstreamModels] = {}
-        self._routes: Mapping[str, Route] = {}
+        self._routes: Mapping[str, ModelRoute] = {}
         self._index()
 
-    async def resolve(self, name: str) -> Route:
+    async def resolve(self, name: str) -> ModelRoute:
         """The model of that name; `InvalidRequest` names those there are, `Loading` says that it may be there soon."""
         for one in (self._near, self._far):
             if one.age >= FRESH_SECONDS:
                 one.begin()
-        route = self._routes.get(name) or self._prefixed(name)
+        route = self._routes.get(name) or self._find_prefixed(name)
         if route is None:  # a pattern decides only once the lists have been seen
             await asyncio.gather(*(one.wait() for one in (self._near, self._far) if one.is_first))
-            route = self._found(name)
+            route = self._find(name)
         if route is None:
             await asyncio.gather(self._near.again(LOOK_SECONDS, _PATIENCE), self._far.again(FORCED_SECONDS, _PATIENCE))
-            route = self._found(name)
+            route = self._find(name)
         if route is None:
-            raise self._unknown(name)
+            raise self._explain_unknown(name)
         return route
 
     async def list(self) -> Infos:
@@ -96,7 +98,7 @@ class Models:
         for one in (self._near, self._far):
             if one.age >= FRESH_SECONDS:
                 one.begin()
-        return self.known()
+        return self.list_known()
 
     async def look(self) -> Infos:
         """The same, after another look at this machine if the last was not just now."""
@@ -108,11 +110,11 @@ class Models:
         if not any(shelf.known for shelf in self._all) or any(shelf.state == "loading" for shelf in self._all):
             await self._near.wait()
 
-    def troubles(self) -> dict[str, str]:
+    def list_troubles(self) -> dict[str, str]:
         """Why an upstream offers nothing new, by its name; of those that were only sought, where somebody answered."""
-        return {shelf.name: shelf.trouble for shelf in self._all if shelf.trouble and _worth_telling(shelf)}
+        return {shelf.name: shelf.trouble for shelf in self._all if shelf.trouble and _is_worth_telling(shelf)}
 
-    def nobody_at(self) -> Sequence[str]:
+    def list_silent_places(self) -> Sequence[str]:
         """Where a server was sought and nobody answers."""
         return [shelf.place for shelf in self._all if shelf.sought and shelf.state in ("unasked", "nobody")]
 
@@ -123,22 +125,22 @@ class Models:
 
     # -- finding
 
-    def _found(self, name: str) -> Route | None:
-        return self._routes.get(name) or self._prefixed(name) or self._offered(name)
+    def _find(self, name: str) -> ModelRoute | None:
+        return self._routes.get(name) or self._find_prefixed(name) or self._find_offered(name)
 
-    def _prefixed(self, name: str) -> Route | None:
+    def _find_prefixed(self, name: str) -> ModelRoute | None:
         """By its upstream's name, which is taken at its word."""
         prefix, _, rest = name.partition("/")
         found = (one for one in self._shelves.values() if one.sought and plain_name(one.name) == prefix)
         shelf = self._shelves.get(prefix) or next(found, None)
         return shelf.route(rest) if shelf is not None and rest else None
 
-    def _offered(self, name: str) -> Route | None:
+    def _find_offered(self, name: str) -> ModelRoute | None:
         """By the one upstream that has it."""
-        offering = self._offering(name)
+        offering = self._list_offering(name)
         return offering[0].route(name) if len(offering) == 1 else None
 
-    def _offering(self, name: str) -> Sequence[UpstreamModels]:
+    def _list_offering(self, name: str) -> Sequence[UpstreamModels]:
         """The upstreams that have the name in their lists, or else that have a pattern for it.
 
         What was only found comes after what was given: a server that starts changes nothing for names that worked.
@@ -158,12 +160,12 @@ class Models:
             name: shelf.route(name)
             for shelf in shelves.values()
             for name in shelf.known
-            if self._offering(name) == [shelf] and name.partition("/")[0] not in shelves
+            if self._list_offering(name) == [shelf] and name.partition("/")[0] not in shelves
         }
         routes[builtin_model.NAME] = self._own
         self._routes = routes
 
-    def known(self) -> Infos:
+    def list_known(self) -> Infos:
         """Those that are known now, asking nobody."""
         infos = [ModelInfo(builtin_model.NAME, builtin_model.NAME)]
         for shelf in self._shelves.values():
@@ -174,18 +176,18 @@ class Models:
 
     # -- saying why not
 
-    def _unknown(self, name: str) -> InvalidRequest | ProviderError:
+    def _explain_unknown(self, name: str) -> InvalidRequest | ProviderError:
         import difflib
 
         shown = name if len(name) <= _NAME else name[: _NAME - 1] + "…"
-        offering = self._offering(name)
+        offering = self._list_offering(name)
         if offering:
-            either = _either([f"{shelf.name}/{name}" for shelf in offering])
-            return _refusal(f"The requested model '{shown}' is offered by several upstreams: say {either}.")
+            either = _format_choice([f"{shelf.name}/{name}" for shelf in offering])
+            return _build_refusal(f"The requested model '{shown}' is offered by several upstreams: say {either}.")
         gone = next((one for one in self._all if {name, name.removeprefix(f"{one.name}/")} & one.former), None)
         if gone is not None:
-            return Unreachable(f"The model '{shown}' was there and is gone: {_ended(gone.trouble)}")
-        ids = [info.id for info in self.known()]
+            return Unreachable(f"The model '{shown}' was there and is gone: {_end_sentence(gone.trouble)}")
+        ids = [info.id for info in self.list_known()]
         near = difflib.get_close_matches(shown, ids, 3)
         more = f" and {len(ids) - _NAMED} more, which GET /v1/models lists" if len(ids) > _NAMED else ""
         known = f" Known models: {', '.join(ids[:_NAMED])}{more}."
@@ -193,16 +195,16 @@ class Models:
         if loading:
             told = " and ".join(one.trouble for one in loading)
             return Loading(f"The requested model '{shown}' is not there yet: {told}. Ask again in a moment.{known}")
-        return _refusal(
+        return _build_refusal(
             f"The requested model '{shown}' does not exist."
-            + (f" Did you mean {_either(near)}?" if near else "")
+            + (f" Did you mean {_format_choice(near)}?" if near else "")
             + known
-            + "".join(f" No models from {_ended(why)}" for why in self.troubles().values())
-            + self._where_looked()
+            + "".join(f" No models from {_end_sentence(why)}" for why in self.list_troubles().values())
+            + self._describe_search()
         )
 
-    def _where_looked(self) -> str:
-        nobody = self.nobody_at()
+    def _describe_search(self) -> str:
+        nobody = self.list_silent_places()
         if not nobody:
             return ""
         return (
@@ -211,18 +213,18 @@ class Models:
         )
 
 
-def _worth_telling(shelf: UpstreamModels) -> bool:
+def _is_worth_telling(shelf: UpstreamModels) -> bool:
     """At a port where something was only sought, what answers like no model server is somebody else's business."""
     return not shelf.sought or shelf.offered or shelf.state in ("loading", "locked")
 
 
-def _ended(sentence: str) -> str:
+def _end_sentence(sentence: str) -> str:
     return sentence if sentence.endswith("?") else f"{sentence}."
 
 
-def _either(names: Sequence[str]) -> str:
+def _format_choice(names: Sequence[str]) -> str:
     return " or ".join(f"'{name}'" for name in names)
 
 
-def _refusal(message: str) -> InvalidRequest:
+def _build_refusal(message: str) -> InvalidRequest:
     return InvalidRequest(message, param="model", fault="model_not_found")

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterable
 from msgspec import Struct
 
 
-class Form(Struct, frozen=True):
+class MultipartForm(Struct, frozen=True):
     """What stands before the file's bytes and after them."""
 
     type: str
@@ -17,14 +17,14 @@ class Form(Struct, frozen=True):
     tail: bytes
 
     @classmethod
-    def of(cls, fields: Iterable[tuple[str, str]], *, name: str, type: str) -> Form:
+    def of(cls, fields: Iterable[tuple[str, str]], *, name: str, type: str) -> MultipartForm:
         boundary = secrets.token_hex(16)
         parts = [
             f'--{boundary}\r\nContent-Disposition: form-data; name="{field}"\r\n\r\n{value}\r\n'
             for field, value in fields
         ]
         parts.append(
-            f'--{boundary}\r\nContent-Disposition: form-data; name="file"; filename="{_quoted(name)}"\r\n'
+            f'--{boundary}\r\nContent-Disposition: form-data; name="file"; filename="{_quote(name)}"\r\n'
             f"Content-Type: {type}\r\n\r\n"
         )
         return cls(
@@ -42,6 +42,6 @@ class Form(Struct, frozen=True):
         yield self.tail
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     """As browsers write it: what would end the name or the line is escaped."""
     return name.replace('"', "%22").replace("\r", "%0D").replace("\n", "%0A")

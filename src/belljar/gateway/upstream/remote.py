@@ -7,8 +7,6 @@ import io
 import os
 import ssl
 from collections.abc import AsyncIterator, Mapping
-from urllib.parse import urlsplit
-from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 from yarl import URL
@@ -17,13 +15,14 @@ from belljar.gateway.upstream.http_response import (
     CONNECT_SECONDS,
     ConnectionFailed,
     HttpResponse,
-    cut,
-    dropped,
-    not_http,
-    silent,
-    unconnected,
+    make_break_error,
+    make_connect_error,
+    make_drop_error,
+    make_protocol_error,
+    make_silence_error,
 )
-from belljar.gateway.upstream.origins import on_this_machine, origin_of
+from belljar.gateway.upstream.origins import origin_of
+from belljar.net import find_proxy
 
 _LONGEST_HEADER = 64 * 1024
 
@@ -55,19 +54,19 @@ class RemoteClient:
             )
         origin = origin_of(url)
         if origin not in self._proxies:
-            self._proxies[origin] = _proxy(url)
+            self._proxies[origin] = find_proxy(url)
         try:
             response = await self._session.request(
                 method,
                 URL(url, encoded=True),
                 headers=headers,
-                data=_sent(body),
+                data=_stream_body(body),
                 proxy=self._proxies[origin],
                 timeout=aiohttp.ClientTimeout(connect=CONNECT_SECONDS, sock_read=timeout),
                 allow_redirects=False,
             )
         except (aiohttp.ClientError, OSError) as error:
-            broken = _unanswered(error, timeout)
+            broken = _convert_error(error, timeout)
         else:
             return _Response(response, timeout)
         raise broken
@@ -78,23 +77,11 @@ class RemoteClient:
             await session.close()
 
 
-def _sent(body: bytes | AsyncIterator[bytes]) -> io.BytesIO | AsyncIterator[bytes] | None:
+def _stream_body(body: bytes | AsyncIterator[bytes]) -> io.BytesIO | AsyncIterator[bytes] | None:
     """Always in pieces: plain bytes would hold up the loop."""
     if isinstance(body, bytes):
         return io.BytesIO(body) if body else None
     return body
-
-
-def _proxy(url: str) -> str | None:
-    """The environment's proxy for this address.
-
-    aiohttp's own `trust_env` would also take keys from .netrc, where ours are meant, and start two threads a request.
-    """
-    if on_this_machine(url):
-        return None
-    parts = urlsplit(url)
-    proxy = getproxies().get(parts.scheme, "")
-    return proxy if proxy.startswith("http") and not proxy_bypass(parts.netloc) else None
 
 
 class _Response:
@@ -115,9 +102,9 @@ class _Response:
             self._response.close()
             raise
         except TimeoutError:
-            broken = silent(self._timeout)
+            broken = make_silence_error(self._timeout)
         except (aiohttp.ClientError, OSError):
-            broken = cut()
+            broken = make_break_error()
         self._response.close()
         raise broken
 
@@ -125,29 +112,29 @@ class _Response:
         self._response.close()
 
 
-def _unanswered(error: aiohttp.ClientError | OSError, timeout: float) -> ConnectionFailed:
+def _convert_error(error: aiohttp.ClientError | OSError, timeout: float) -> ConnectionFailed:
     """Our words for aiohttp's: its own may quote the request."""
     match error:
         case aiohttp.ConnectionTimeoutError():
-            return unconnected(f"no connection within {CONNECT_SECONDS:g} s")
+            return make_connect_error(f"no connection within {CONNECT_SECONDS:g} s")
         case TimeoutError():
-            return silent(timeout)
+            return make_silence_error(timeout)
         case aiohttp.ClientConnectorCertificateError():
             return ConnectionFailed(
                 "its TLS certificate is not trusted; set SSL_CERT_FILE if it is your own authority's"
             )
         case aiohttp.ClientConnectorDNSError():
-            return unconnected("its host name is not known")
+            return make_connect_error("its host name is not known")
         case aiohttp.ClientHttpProxyError():
             return ConnectionFailed(f"the proxy answered {error.status}")
         case aiohttp.ClientProxyConnectionError():
-            return unconnected("the proxy cannot be reached")
+            return make_connect_error("the proxy cannot be reached")
         case aiohttp.ClientSSLError():
             return ConnectionFailed("TLS cannot be agreed on; is it https?")
         case aiohttp.ClientConnectorError():
             why = os.strerror(error.errno) if error.errno else "no connection"
-            return unconnected(why[0].lower() + why[1:])
+            return make_connect_error(why[0].lower() + why[1:])
         case aiohttp.ServerDisconnectedError() | ConnectionError() | aiohttp.ClientOSError():
-            return dropped()
+            return make_drop_error()
         case _:
-            return not_http()
+            return make_protocol_error()

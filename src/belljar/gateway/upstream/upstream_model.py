@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from urllib.parse import quote
 
 from msgspec import structs
 
 from belljar.config import Upstream
-from belljar.errors import BadSettings, ProviderError
+from belljar.errors import ProviderError
 from belljar.gateway.upstream import loop_guard
 from belljar.gateway.upstream.endpoint import Endpoint
 from belljar.gateway.upstream.http_response import ConnectionFailed, HttpResponse
-from belljar.gateway.upstream.transport import Transport, whole
+from belljar.gateway.upstream.transport import Transport
 from belljar.vendors.chat import tools_in_prompt
-from belljar.vendors.deltas import Delta, UsageDelta
-from belljar.vendors.registry import DIALECTS, dialect_of
+from belljar.vendors.deltas import Decoder, Delta, UsageDelta
 from belljar.vendors.request import ModelRequest
 
-_FAULT_BYTES = 64 * 1024
 _LEAST_TOKENS = 3
 """No chat template makes fewer of anything: a server that says so does not count."""
 
@@ -29,14 +27,9 @@ class DialectModel:
     """Any model of one upstream: the request names which."""
 
     def __init__(self, upstream: Upstream, transport: Transport) -> None:
-        if upstream.dialect not in DIALECTS:
-            raise BadSettings(
-                f"upstreams.{upstream.name}.dialect: {upstream.dialect!r} is none of {', '.join(DIALECTS)}; change it"
-            )
-        self._dialect = dialect_of(upstream.dialect)
         self._may_lack_tools = upstream.dialect == "chat"
-        self.endpoint = Endpoint(upstream, self._dialect.headers)
-        self.list_url = self.endpoint.url(self._dialect.LIST)
+        self.endpoint = Endpoint(upstream)
+        self.list_url = self.endpoint.url(self.endpoint.dialect.list_path)
         self._transport = transport
         self._deaf: dict[str, bool] = {}
         """Models that are known to be given tools by this server, or not to be."""
@@ -59,42 +52,49 @@ class DialectModel:
                 yield batch
 
     async def _ask(self, request: ModelRequest) -> AsyncGenerator[list[Delta], None]:
-        endpoint, dialect = self.endpoint, self._dialect
-        body: bytes | None = dialect.encode(request, endpoint.quirks)
-        decoder = dialect.decoder(request, endpoint.quirks, endpoint.name)
-        url = endpoint.url(dialect.PATH.replace("{model}", quote(request.model, safe="")))
-        headers = loop_guard.passed_on(endpoint.headers, request.hops)
-        answer: HttpResponse | None = None
+        endpoint, dialect = self.endpoint, self.endpoint.dialect
+        body: bytes | None = dialect.encode(request)
+        decoder = dialect.decoder(request)
+        url = endpoint.url(dialect.path.replace("{model}", quote(request.model, safe="")))
+        headers = loop_guard.add_hops(endpoint.headers, request.hops)
+        by_protocol = bool(self._may_lack_tools and request.tools and not request.in_words)
+
+        def meaning(status: int, headers: Mapping[str, str], said: bytes) -> Exception:
+            if by_protocol and tools_in_prompt.refuses_tools(status, said):
+                return _NoTools()
+            error = dialect.fault(status, headers, said)
+            endpoint.explain(error, status)
+            return error
+
         try:
             while body is not None:
-                answer = await self._transport.post(url, headers, body, timeout=endpoint.timeout)
-                if answer.status != 200:
-                    said = await whole(answer, _FAULT_BYTES)
-                    by_protocol = self._may_lack_tools and request.tools and not request.in_words
-                    if by_protocol and tools_in_prompt.refused(answer.status, said):
-                        raise _NoTools
-                    raise dialect.fault(answer.status, answer.headers, said, endpoint.name)
-                while data := await answer.read():
-                    if batch := decoder.feed(data):
+                answer = await self._transport.post(url, headers, body, timeout=endpoint.timeout, meaning=meaning)
+                async with aclosing(self._read(answer, decoder)) as batches:
+                    async for batch in batches:
                         yield batch
-                if batch := decoder.close():
-                    yield batch
                 body = decoder.resume()
         except ConnectionFailed as broken:
-            raise endpoint.unreachable(broken) from None
+            raise endpoint.build_unreachable(broken) from None
+
+    async def _read(self, answer: HttpResponse, decoder: Decoder) -> AsyncGenerator[list[Delta], None]:
+        try:
+            while data := await answer.read():
+                if batch := decoder.feed(data):
+                    yield batch
+            if batch := decoder.close():
+                yield batch
         except ProviderError as error:
-            endpoint.explain(error, answer.status if answer is not None else None)
+            self.endpoint.explain(error)
             raise
         finally:
-            if answer is not None:
-                answer.close()
+            answer.close()
 
     # -- whether tools reach a model
 
     async def _is_deaf(self, request: ModelRequest) -> bool:
         """Whether it is known not to be given tools; tried out before the first that it would be."""
         model = request.model
-        if self.endpoint.quirks.drops_tools and request.tools and model not in self._deaf:
+        if self.endpoint.vendor.profile.drops_tools and request.tools and model not in self._deaf:
             async with self._trying:
                 if model not in self._deaf:
                     await self._try(model)
@@ -103,7 +103,7 @@ class DialectModel:
     async def _try(self, model: str) -> None:
         """What cannot be found out is left open: whoever asks is told what is wrong."""
         try:
-            without, with_one = [await self._length(trial) for trial in tools_in_prompt.trials(model)]
+            without, with_one = [await self._length(trial) for trial in tools_in_prompt.make_trials(model)]
         except _NoTools:
             self._deaf[model] = True
         except ProviderError:

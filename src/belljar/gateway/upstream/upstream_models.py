@@ -16,29 +16,25 @@ from msgspec import Struct
 from belljar.config import Upstream
 from belljar.gateway.builtin_model import model as builtin_model
 from belljar.gateway.upstream import model_lists
-from belljar.gateway.upstream.endpoint import product_of, without_models
+from belljar.gateway.upstream.endpoint import explain_no_models, find_product
 from belljar.gateway.upstream.http_response import ConnectionFailed
 from belljar.gateway.upstream.model_lists import Listed, Missing
-from belljar.gateway.upstream.origins import on_this_machine
 from belljar.gateway.upstream.transport import Transport
 from belljar.gateway.upstream.upstream_model import DialectModel
 from belljar.gateway.upstream.vendor_files import HostedFiles
+from belljar.net import is_on_this_machine
 from belljar.vendors.deltas import Model, Traits
-from belljar.vendors.registry import (
-    VENDORS,
-    dialect_of,
-    guess_profile,
-    profile_of_host,
-    profile_of_owners,
-)
-from belljar.vendors.server_profile import GENERIC
+from belljar.vendors.registry import VENDORS, guess_vendor, vendor_of_host, vendor_of_owners
+from belljar.vendors.vendor import GENERIC
 
 LIST_SECONDS = 5.0
 """That a list may take."""
 PROBE_SECONDS = 1.0
 """That it may take where nobody said that there is a server."""
-_RUNNING = frozenset(row.dialect for row in VENDORS.values() if row.runs_code and row.name != "belljar")
+_RUNNING = frozenset(row.wire.name for row in VENDORS.values() if row.runs_code and row.name != "belljar")
 """Dialects of vendors that can run code themselves, beside OpenAI at its own address."""
+_READING = {row.wire.name: row.reading for row in VENDORS.values() if row.reading}
+"""How models are given files to read, by their dialects; of OpenAI's only at its own address."""
 _ASKABLE = frozenset({"chat", "openai"})
 """Dialects that many kinds of server speak."""
 _log = logging.getLogger("belljar.gateway")
@@ -48,7 +44,7 @@ State: TypeAlias = Literal["unasked", "there", "loading", "locked", "nobody", "t
 _KEY = "name it as an upstream with an api_key that it takes"
 
 
-class Route(Struct, frozen=True):
+class ModelRoute(Struct, frozen=True):
     """A model, and the name that it goes by at its upstream."""
 
     model: Model
@@ -67,13 +63,13 @@ class UpstreamModels:
         self.state: State = "unasked"
         self.former: frozenset[str] = frozenset()
         """Models of one that was sought, was there, and is gone."""
-        self.near = on_this_machine(upstream.base_url)
+        self.near = is_on_this_machine(upstream.base_url)
         self._upstream = upstream
         self._transport = transport
         self._owners: frozenset[str] | None = None
         self._kind: str | None = None
-        vendor = profile_of_host(upstream.base_url)
-        self._asks_kind = upstream.quirks is None and upstream.dialect in _ASKABLE and vendor is None
+        told = upstream.quirks is not None or vendor_of_host(upstream.base_url) is not None
+        self._asks_kind = not told and upstream.dialect in _ASKABLE
         patterns = [name for name in upstream.models if "*" in name]
         self._pattern = _pattern(patterns) if upstream.models else re.compile(r".*", re.DOTALL)
         self._patterned = bool(patterns)
@@ -95,19 +91,22 @@ class UpstreamModels:
     def place(self) -> str:
         """Where it was looked for, and what is usually there."""
         parts = urlsplit(self._upstream.base_url)
-        product = product_of(guess_profile(self._upstream.name, "").name)
+        product = find_product(guess_vendor(self._upstream.name, ""))
         return f"{parts.netloc} ({product})" if product else parts.netloc
 
     def matches(self, name: str) -> bool:
         """Whether a pattern covers the name, list or no list."""
         return self._patterned and self._pattern.fullmatch(name) is not None
 
-    def route(self, name: str) -> Route:
+    def route(self, name: str) -> ModelRoute:
         sees = self._hosted or (self.known[name].sees if name in self.known else model_lists.sees(name))
         dialect = self._upstream.dialect
-        carries = dialect_of(dialect).carried(name, self._endpoint.quirks)
-        traits = Traits(sees=sees, hosted=self._hosted, runs=self._runs, dialect=dialect, carries=carries)
-        return Route(self._model, name, traits, self.name, self._files)
+        carries = self._endpoint.dialect.sampling_names(name)
+        reading = None if dialect == "openai" and not self._hosted else _READING.get(dialect)
+        traits = Traits(
+            sees=sees, hosted=self._hosted, runs=self._runs, dialect=dialect, reading=reading, carries=carries
+        )
+        return ModelRoute(self._model, name, traits, self.name, self._files)
 
     async def refresh(self) -> None:
         """Ask for the list. What was known stays where there is none, unless nobody is there who was only sought."""
@@ -120,12 +119,12 @@ class UpstreamModels:
                     await self._tell_kind(listed, patience)
         except ConnectionFailed as broken:
             nobody = broken.resend and not broken.dropped
-            self._miss("nobody" if nobody else "trouble", str(self._endpoint.unreachable(broken)))
+            self._miss("nobody" if nobody else "trouble", str(self._endpoint.build_unreachable(broken)))
         except TimeoutError:
             self._miss("trouble", f"{self._endpoint}: it took longer than {patience:g} s")
         else:
             if isinstance(listed, Missing):
-                self._refused(listed)
+                self._note_refusal(listed)
             else:
                 self._take(listed)
         if before[0] != "unasked" and before != (self.state, self.offered):
@@ -138,9 +137,9 @@ class UpstreamModels:
             return
         self.state, self.offered, self.former = "there", True, frozenset()
         self.known = self._always | {name: one for name, one in listed.items() if self._pattern.fullmatch(name)}
-        self.trouble = "" if listed else f"{self._endpoint}: {without_models(self._endpoint.quirks.name)}"
+        self.trouble = "" if listed else f"{self._endpoint}: {explain_no_models(self._endpoint.vendor)}"
 
-    def _refused(self, missing: Missing) -> None:
+    def _note_refusal(self, missing: Missing) -> None:
         if missing.kind and self._asks_kind:
             self._become(missing.kind)
         state: State = "loading" if missing.loading else "locked" if missing.locked else "trouble"
@@ -166,14 +165,14 @@ class UpstreamModels:
         if not self._asks_kind or builtin_model.NAME in listed:
             return
         owners = frozenset(one.owner for one in listed.values())
-        row = profile_of_owners(owners)
+        row = vendor_of_owners(owners)
         kind = None if row is None else row.name
         if kind is None and self.near:
-            kind = self._kind if owners == self._owners else await self._asked_kind(patience)
+            kind = self._kind if owners == self._owners else await self._ask_kind(patience)
         self._owners = owners
         self._become(kind)
 
-    async def _asked_kind(self, patience: float) -> str | None:
+    async def _ask_kind(self, patience: float) -> str | None:
         """By an address that only this kind of server has."""
         try:
             status, body = await self._get(self._endpoint.beside("/api/version"), patience)
@@ -182,7 +181,7 @@ class UpstreamModels:
             status, body = await self._get(self._endpoint.beside("/api/v0/models"), patience)
         except ConnectionFailed:
             return None
-        return "lm_studio" if status == 200 and model_lists.read(body) is not None else None
+        return "lm_studio" if status == 200 and model_lists.read_list(body) is not None else None
 
     def _become(self, kind: str | None) -> None:
         """A server that was asked and did not tell is no longer taken for what is usual at its port."""
@@ -192,7 +191,7 @@ class UpstreamModels:
             row = kind or GENERIC.name
             name = own if own == name else f"{own}-{urlsplit(self._upstream.base_url).port or 80}"
         elif kind is None and self.near:
-            row = guess_profile(name, "").name
+            row = guess_vendor(name, "").name
         self._kind = kind
         if (name, row) != (self._equipped.name, self._equipped.quirks):
             self._equip(replace(self._upstream, name=name, quirks=row))
@@ -202,9 +201,9 @@ class UpstreamModels:
         self._equipped = upstream
         self._model = DialectModel(upstream, self._transport)
         self._endpoint = self._model.endpoint
-        self._hosted = upstream.dialect == "openai" and self._endpoint.quirks.name == "openai"
+        self._hosted = upstream.dialect == "openai" and self._endpoint.vendor.name == "openai"
         self._runs = self._hosted or upstream.dialect in _RUNNING
-        self._files = HostedFiles(self._endpoint, self._transport, dialect_of(upstream.dialect))
+        self._files = HostedFiles(self._endpoint, self._transport)
 
     async def _get(self, url: str, patience: float) -> tuple[int, bytes]:
         try:

@@ -6,17 +6,23 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 
 from belljar.errors import BelljarError
-from belljar.gateway.chat_completions.answers import Chunks, completion, error_frame, fault_of, fault_of_failed
+from belljar.gateway.chat_completions.answers import (
+    Chunks,
+    build_failed_fault,
+    encode_completion,
+    encode_error_frame,
+    find_fault,
+)
 from belljar.gateway.chat_completions.reading import ChatBody, read_chat
 from belljar.gateway.server.bodies import ChatCompletion
 from belljar.gateway.server.interfaces import Engine
-from belljar.gateway.server.options import Options
+from belljar.gateway.server.options import ServerOptions
 from belljar.gateway.server.quota import Quotas
 from belljar.gateway.server.request import Request
-from belljar.gateway.server.routes.responses import finished
+from belljar.gateway.server.routes.responses import finish_run
 from belljar.http_server.event_stream import event_stream, frame_batches
 from belljar.http_server.reply import Answer, Reply
-from belljar.http_server.request import Refusal
+from belljar.http_server.request import ProtocolRefusal
 from belljar.http_server.routing import Content, Operation, Route, json_of
 from belljar.wire.requests import CreateResponse
 
@@ -28,7 +34,7 @@ _ASK = Operation(
 
 
 class ChatRoutes:
-    def __init__(self, engine: Engine, quotas: Quotas, options: Options) -> None:
+    def __init__(self, engine: Engine, quotas: Quotas, options: ServerOptions) -> None:
         self._engine = engine
         self._quotas = quotas
         self._options = options
@@ -40,32 +46,34 @@ class ChatRoutes:
         chat = read_chat(await request.json(self._options.largest_body))
         asked = chat.request
         run = self._engine.run(asked, request.caller)
-        base_url = _address(request)
-        place = _as_chat_says(self._quotas.response(request.caller.owner))
+        base_url = _format_address(request)
+        place = _translate_faults(self._quotas.hold_response(request.caller.owner))
         if asked.stream:
-            chunks = Chunks(usage=chat.usage, live=_live(asked, request), base_url=base_url, ignored=chat.ignored)
-            return event_stream(frame_batches(run, chunks.frames, place), error_frame, ping=self._options.ping)
+            chunks = Chunks(usage=chat.usage, live=_wants_live(asked, request), base_url=base_url, ignored=chat.ignored)
+            return event_stream(
+                frame_batches(run, chunks.make_frames, place), encode_error_frame, ping=self._options.ping
+            )
         with place:
-            response = await finished(request, run)
+            response = await finish_run(request, run)
         if response.status == "failed":
-            raise Refusal(fault_of_failed(response.error))
-        return Reply(200, completion(response, base_url, chat.ignored))
+            raise ProtocolRefusal(build_failed_fault(response.error))
+        return Reply(200, encode_completion(response, base_url, chat.ignored))
 
 
 @contextmanager
-def _as_chat_says(place: AbstractContextManager[None]) -> Iterator[None]:
+def _translate_faults(place: AbstractContextManager[None]) -> Iterator[None]:
     try:
         with place:
             yield
     except BelljarError as error:
-        raise Refusal(fault_of(error)) from None
+        raise ProtocolRefusal(find_fault(error)) from None
 
 
-def _live(asked: CreateResponse, request: Request) -> bool:
+def _wants_live(asked: CreateResponse, request: Request) -> bool:
     return request.caller.live if asked.belljar.live is None else asked.belljar.live
 
 
-def _address(request: Request) -> str:
+def _format_address(request: Request) -> str:
     """This gateway as its client calls it: files are cited by where they can be fetched."""
     host = request.headers.get(b"host", b"").decode("latin-1")
     return f"{request.scope['scheme']}://{host}" if host else ""

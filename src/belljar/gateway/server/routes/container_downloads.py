@@ -13,7 +13,8 @@ from msgspec import Struct
 from belljar import autorun
 from belljar.errors import NotFound
 from belljar.gateway.containers.names import is_figure
-from belljar.gateway.server.interfaces import Services
+from belljar.gateway.server.interfaces import ServerServices
+from belljar.gateway.server.page_bodies import ShownFile, ShownFiles
 from belljar.gateway.server.request import Request
 from belljar.gateway.store.base import ContainerFileRecord
 from belljar.http_server import filenames
@@ -33,15 +34,15 @@ _ZIP = Operation(
 )
 
 
-class Named(Struct, frozen=True):
+class NamedFile(Struct, frozen=True):
     """A file and what people call it: its path, or a number for a picture that a cell showed."""
 
     name: str
     record: ContainerFileRecord
 
 
-class Produced:
-    def __init__(self, services: Services) -> None:
+class DownloadRoutes:
+    def __init__(self, services: ServerServices) -> None:
         self._containers = services.containers
         self._records = services.records
         self._blobs = services.blobs
@@ -52,30 +53,30 @@ class Produced:
                 "GET",
                 "/belljar/containers/{id}/files",
                 self.index,
-                Operation("Its files, as the page shows them", json_of(dict)),
+                Operation("Its files, as the page shows them", json_of(ShownFiles)),
             ),
-            Route("GET", "/belljar/containers/{id}/zip", self.zipped, _ZIP),
+            Route("GET", "/belljar/containers/{id}/zip", self.send_zip, _ZIP),
         ]
 
     async def index(self, request: Request) -> Answer:
-        files = await self.of(request.params["id"], request.caller.owner)
-        return Reply(200, encode({"data": [_shown(one) for one in files]}))
+        files = await self.list_files(request.params["id"], request.caller.owner)
+        return Reply(200, encode(ShownFiles(data=tuple(map(_describe_file, files)))))
 
-    async def zipped(self, request: Request) -> Answer:
+    async def send_zip(self, request: Request) -> Answer:
         """`?file_id=…` for each that is wanted, or all, but for what would run by itself where it is unpacked."""
-        files = await self.of(request.params["id"], request.caller.owner)
+        files = await self.list_files(request.params["id"], request.caller.owner)
         if wanted := request.query.all("file_id"):
-            files = chosen(files, wanted)
+            files = choose_files(files, wanted)
         files = [one for one in files if autorun.refusal(one.name) is None]
         headers = ((b"content-type", b"application/zip"), (b"content-disposition", filenames.attachment("files.zip")))
-        return Stream(pieces=self._zip(files), headers=(*headers, NOSNIFF))
+        return Stream(pieces=self._write_zip(files), headers=(*headers, NOSNIFF))
 
-    async def of(self, container_id: str, owner: str) -> list[Named]:
+    async def list_files(self, container_id: str, owner: str) -> list[NamedFile]:
         """All files of a container, oldest first."""
         container = await self._containers.get(container_id, owner)
-        return named(await self._records.all_container_files(container.id))
+        return name_files(await self._records.all_container_files(container.id))
 
-    async def _zip(self, files: Iterable[Named]) -> AsyncGenerator[bytes, None]:
+    async def _write_zip(self, files: Iterable[NamedFile]) -> AsyncGenerator[bytes, None]:
         """Piece by piece and not packed: what is large in there is packed already, or wanted fast."""
         out = _Pipe()
         with zipfile.ZipFile(cast(Any, out), "w") as archive:
@@ -85,9 +86,9 @@ class Produced:
                 with archive.open(about, "w", force_zip64=one.record.size >= _ZIP64) as entry:
                     async for chunk in self._blobs.stream(one.record.blob):
                         entry.write(chunk)
-                        yield out.taken()
-                yield out.taken()
-        yield out.taken()
+                        yield out.take()
+                yield out.take()
+        yield out.take()
 
 
 class _Pipe(io.RawIOBase):
@@ -103,26 +104,26 @@ class _Pipe(io.RawIOBase):
         self._pieces.append(bytes(data))
         return len(data)
 
-    def taken(self) -> bytes:
+    def take(self) -> bytes:
         pieces, self._pieces = self._pieces, []
         return b"".join(pieces)
 
 
-def named(records: Sequence[ContainerFileRecord]) -> list[Named]:
+def name_files(records: Sequence[ContainerFileRecord]) -> list[NamedFile]:
     """Names that are all different."""
     taken = {record.path for record in records}
-    found: list[Named] = []
+    found: list[NamedFile] = []
     number = 0
     for record in sorted(records, key=lambda one: (one.created_at, one.modified)):
         name = record.path
         while is_figure(record) and name in taken:
             number += 1
             name = f"figure-{number}.{record.path.rpartition('.')[2]}"
-        found.append(Named(name, record))
+        found.append(NamedFile(name, record))
     return found
 
 
-def chosen(files: Sequence[Named], wanted: Iterable[str]) -> list[Named]:
+def choose_files(files: Sequence[NamedFile], wanted: Iterable[str]) -> list[NamedFile]:
     """Those with these ids, in this order."""
     by_id = {one.record.id: one for one in files}
     for id in wanted:
@@ -131,18 +132,18 @@ def chosen(files: Sequence[Named], wanted: Iterable[str]) -> list[Named]:
     return [by_id[id] for id in wanted]
 
 
-def _shown(one: Named) -> dict[str, object]:
+def _describe_file(one: NamedFile) -> ShownFile:
     record = one.record
-    return {
-        "id": record.id,
-        "container_id": record.container_id,
-        "name": one.name,
-        "shown": visible(one.name),
-        "refused": autorun.refusal(one.name),
-        "warning": autorun.warning(one.name),
-        "path": record.path,
-        "size": record.size,
-        "type": record.type,
-        "source": record.source,
-        "figure": is_figure(record),
-    }
+    return ShownFile(
+        id=record.id,
+        container_id=record.container_id,
+        name=one.name,
+        shown=visible(one.name),
+        refused=autorun.refusal(one.name),
+        warning=autorun.warning(one.name),
+        path=record.path,
+        size=record.size,
+        type=record.type,
+        source=record.source,
+        figure=is_figure(record),
+    )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from belljar.errors import InvalidRequest
 from belljar.gateway.server import objects, uploads
 from belljar.gateway.server.bodies import CONTENT, PAGE, PlaceBody, PlaceForm
-from belljar.gateway.server.interfaces import Services
-from belljar.gateway.server.options import Options
+from belljar.gateway.server.interfaces import ServerServices
+from belljar.gateway.server.options import ServerOptions
 from belljar.gateway.server.quota import Quotas
 from belljar.gateway.server.request import Request
 from belljar.gateway.store.base import Blob, ContainerFileRecord, ContainerRecord, FileRecord
@@ -48,7 +48,7 @@ _ADD = Operation(
 
 
 class ContainerRoutes:
-    def __init__(self, services: Services, quotas: Quotas, options: Options) -> None:
+    def __init__(self, services: ServerServices, quotas: Quotas, options: ServerOptions) -> None:
         self._containers = services.containers
         self._records = services.records
         self._blobs = services.blobs
@@ -71,13 +71,13 @@ class ContainerRoutes:
             Route("GET", files, self.list_files, Operation("Its files", json_of(ListPage[ContainerFile]), query=PAGE)),
             Route("GET", f"{files}/{{file_id}}", self.get_file, Operation("A file", json_of(ContainerFile))),
             Route("DELETE", f"{files}/{{file_id}}", self.delete_file, Operation("Delete a file", json_of(Deleted))),
-            Route("GET", f"{files}/{{file_id}}/content", self.content, CONTENT),
+            Route("GET", f"{files}/{{file_id}}/content", self.send_content, CONTENT),
         ]
 
     async def create(self, request: Request) -> Answer:
         asked = reading.read_container(await request.json(self._options.largest_body))
         owner = request.caller.owner
-        files = [await self._file(id, owner, f"file_ids[{at}]") for at, id in enumerate(asked.file_ids)]
+        files = [await self._get_file(id, owner, f"file_ids[{at}]") for at, id in enumerate(asked.file_ids)]
         record = await self._containers.create(
             owner,
             name=asked.name,
@@ -90,9 +90,9 @@ class ContainerRoutes:
         return self._reply(record)
 
     async def index(self, request: Request) -> Answer:
-        page = request.query.page()
+        page = request.query.read_page()
         rows = await self._containers.list(request.caller.owner, page, request.query.get("name"))
-        return Reply(200, objects.page(rows, page.limit, self._shown))
+        return Reply(200, objects.encode_page(rows, page.limit, self._build))
 
     async def get(self, request: Request) -> Answer:
         return self._reply(await self._find(request))
@@ -100,7 +100,7 @@ class ContainerRoutes:
     async def delete(self, request: Request) -> Answer:
         id = request.params["id"]
         await self._containers.delete(id, request.caller.owner)
-        return Reply(200, objects.deleted(id, "container.deleted"))
+        return Reply(200, objects.encode_deleted(id, "container.deleted"))
 
     async def add_file(self, request: Request) -> Answer:
         container = await self._find(request)
@@ -111,26 +111,26 @@ class ContainerRoutes:
             made = await self._unpack(request, container, extract=extract)
         else:
             body = await request.json(self._options.largest_body)
-            made = await self._place(container, _file_id(body), request.caller.owner, extract=extract)
+            made = await self._place(container, _read_file_id(body), request.caller.owner, extract=extract)
         if isinstance(made, list):
-            return Reply(200, objects.page(made, len(made), objects.container_file))
-        return Reply(200, encode(objects.container_file(made)))
+            return Reply(200, objects.encode_page(made, len(made), objects.build_container_file))
+        return Reply(200, encode(objects.build_container_file(made)))
 
     async def list_files(self, request: Request) -> Answer:
-        page = request.query.page()
+        page = request.query.read_page()
         rows = await self._containers.list_files(await self._find(request), page)
-        return Reply(200, objects.page(rows, page.limit, objects.container_file))
+        return Reply(200, objects.encode_page(rows, page.limit, objects.build_container_file))
 
     async def get_file(self, request: Request) -> Answer:
         file = await self._containers.get_file(await self._find(request), request.params["file_id"])
-        return Reply(200, encode(objects.container_file(file)))
+        return Reply(200, encode(objects.build_container_file(file)))
 
     async def delete_file(self, request: Request) -> Answer:
         id = request.params["file_id"]
         await self._containers.delete_file(await self._find(request), id)
-        return Reply(200, objects.deleted(id, "container.file.deleted"))
+        return Reply(200, objects.encode_deleted(id, "container.file.deleted"))
 
-    async def content(self, request: Request) -> Answer:
+    async def send_content(self, request: Request) -> Answer:
         container = await self._find(request)
         file = await self._containers.get_file(container, request.params["file_id"])
         download = downloads.Download(
@@ -138,7 +138,7 @@ class ContainerRoutes:
             type=file.type,
             size=file.size,
             blob=file.blob,
-            chunks=self._containers.stream_file(container, file),
+            read=lambda start, stop: self._containers.stream_file(container, file, start=start, stop=stop),
         )
         return downloads.deliver(request, download)
 
@@ -148,12 +148,12 @@ class ContainerRoutes:
         return await self._containers.get(request.params["id"], request.caller.owner)
 
     def _reply(self, record: ContainerRecord) -> Answer:
-        return Reply(200, encode(self._shown(record)))
+        return Reply(200, encode(self._build(record)))
 
-    def _shown(self, record: ContainerRecord) -> Container:
-        return objects.container(record, self._containers.status(record))
+    def _build(self, record: ContainerRecord) -> Container:
+        return objects.build_container(record, self._containers.status(record))
 
-    async def _file(self, id: str, owner: str, param: str) -> FileRecord:
+    async def _get_file(self, id: str, owner: str, param: str) -> FileRecord:
         record = await self._records.get_file(id, owner)
         if record is None:
             raise InvalidRequest(
@@ -166,9 +166,9 @@ class ContainerRoutes:
     ) -> ContainerFileRecord | list[ContainerFileRecord]:
         """A form: with the file itself, or with the id of one that was uploaded before."""
         owner = request.caller.owner
-        room = await uploads.Room.of(self._quotas, owner, self._options.largest_upload)
-        async with uploads.receive(request, self._blobs, room) as form:
-            extract = _read(form, extract)
+        limit = await uploads.SizeLimit.of(self._quotas, owner, self._options.largest_upload)
+        async with uploads.receive_form(request, self._blobs, limit) as form:
+            extract = _read_form(form, extract)
             if form.file is None:
                 return await self._place(container, form.fields["file_id"], owner, extract=extract)
             blob = await form.file.keep()
@@ -182,21 +182,21 @@ class ContainerRoutes:
         """An archive that is the body itself: large ones come in quicker so than in a form."""
         if not extract:
             raise error_messages.missing("extract", "Add '?extract=true' to have the body unpacked, or send a form.")
-        room = await uploads.Room.of(self._quotas, request.caller.owner, self._options.largest_upload)
-        async with uploads.receive_body(request, self._blobs, room, "archive") as file:
+        limit = await uploads.SizeLimit.of(self._quotas, request.caller.owner, self._options.largest_upload)
+        async with uploads.receive_body(request, self._blobs, limit, "archive") as file:
             return list(await self._containers.extract(container, await file.keep(), file.filename))
 
     async def _place(
         self, container: ContainerRecord, id: str, owner: str, *, extract: bool
     ) -> ContainerFileRecord | list[ContainerFileRecord]:
-        file = await self._file(id, owner, "file_id")
+        file = await self._get_file(id, owner, "file_id")
         if extract:
             return list(await self._containers.extract(container, Blob(file.blob, file.size), file.filename))
         (placed,) = await self._containers.place(container, [file])
         return placed
 
 
-def _read(form: uploads.Form, extract: bool) -> bool:
+def _read_form(form: uploads.ReceivedForm, extract: bool) -> bool:
     """Whether to unpack; the form must hold one of `file` and `file_id`."""
     for name in form.fields:
         if name not in _FIELDS:
@@ -211,7 +211,7 @@ def _read(form: uploads.Form, extract: bool) -> bool:
     return told == "true"
 
 
-def _file_id(body: dict[str, Json]) -> str:
+def _read_file_id(body: dict[str, Json]) -> str:
     for name in body:
         if name != "file_id":
             raise error_messages.unknown(name)

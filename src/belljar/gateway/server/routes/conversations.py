@@ -5,7 +5,7 @@ from __future__ import annotations
 from belljar.gateway.server import objects
 from belljar.gateway.server.bodies import INCLUDE, PAGE, ConversationBody, ItemsBody, MetadataBody
 from belljar.gateway.server.interfaces import Conversations
-from belljar.gateway.server.options import Options
+from belljar.gateway.server.options import ServerOptions
 from belljar.gateway.server.request import Request
 from belljar.http_server.reply import Answer, Reply
 from belljar.http_server.routing import Operation, Route, json_of
@@ -19,7 +19,7 @@ _ONE, _ITEMS = json_of(Conversation), json_of(ListPage[InputItem])
 
 
 class ConversationRoutes:
-    def __init__(self, conversations: Conversations, options: Options) -> None:
+    def __init__(self, conversations: Conversations, options: ServerOptions) -> None:
         self._conversations = conversations
         self._options = options
 
@@ -39,55 +39,55 @@ class ConversationRoutes:
         ]
 
     async def create(self, request: Request) -> Answer:
-        body = await self._body(request, {"metadata", "items"})
+        body = await self._read_body(request, {"metadata", "items"})
         metadata = reading.read_metadata(body.get("metadata"))
         items = reading.read_items(body["items"], "items") if body.get("items") is not None else ()
         record = await self._conversations.create(request.caller, metadata, items)
-        return Reply(200, encode(objects.conversation(record)))
+        return Reply(200, encode(objects.build_conversation(record)))
 
     async def get(self, request: Request) -> Answer:
         record = await self._conversations.get(request.params["id"], request.caller)
-        return Reply(200, encode(objects.conversation(record)))
+        return Reply(200, encode(objects.build_conversation(record)))
 
     async def update(self, request: Request) -> Answer:
-        body = await self._body(request, {"metadata"})
+        body = await self._read_body(request, {"metadata"})
         if "metadata" not in body:
             raise error_messages.missing("metadata")
         metadata = reading.read_metadata(body["metadata"])
         record = await self._conversations.update(request.params["id"], request.caller, metadata)
-        return Reply(200, encode(objects.conversation(record)))
+        return Reply(200, encode(objects.build_conversation(record)))
 
     async def delete(self, request: Request) -> Answer:
         id = request.params["id"]
         await self._conversations.delete(id, request.caller)
-        return Reply(200, objects.deleted(id, "conversation.deleted"))
+        return Reply(200, objects.encode_deleted(id, "conversation.deleted"))
 
     async def add_items(self, request: Request) -> Answer:
-        body = await self._body(request, {"items"})
+        body = await self._read_body(request, {"items"})
         if "items" not in body:
             raise error_messages.missing("items")
         items = reading.read_items(body["items"], "items")
         kept = await self._conversations.add_items(request.params["id"], request.caller, items)
-        return Reply(200, objects.page_of_items(kept, False))
+        return Reply(200, objects.encode_item_page(kept, False))
 
     async def list_items(self, request: Request) -> Answer:
         query = request.query
         items, more = await self._conversations.list_items(
-            request.params["id"], request.caller, query.page(), query.include()
+            request.params["id"], request.caller, query.read_page(), query.read_include()
         )
-        return Reply(200, objects.page_of_items(items, more))
+        return Reply(200, objects.encode_item_page(items, more))
 
     async def get_item(self, request: Request) -> Answer:
         item = await self._conversations.get_item(
-            request.params["id"], request.params["item_id"], request.caller, request.query.include()
+            request.params["id"], request.params["item_id"], request.caller, request.query.read_include()
         )
         return Reply(200, item.body)
 
     async def delete_item(self, request: Request) -> Answer:
         record = await self._conversations.delete_item(request.params["id"], request.params["item_id"], request.caller)
-        return Reply(200, encode(objects.conversation(record)))
+        return Reply(200, encode(objects.build_conversation(record)))
 
-    async def _body(self, request: Request, accepted: set[str]) -> dict[str, Json]:
+    async def _read_body(self, request: Request, accepted: set[str]) -> dict[str, Json]:
         body = await request.json(self._options.largest_body)
         for name in body:
             if name not in accepted:

@@ -8,8 +8,8 @@ from typing import get_args
 
 from belljar.errors import InvalidRequest, NotFound
 from belljar.gateway.server import objects, uploads
-from belljar.gateway.server.bodies import CONTENT, UploadForm, paged
-from belljar.gateway.server.options import Options
+from belljar.gateway.server.bodies import CONTENT, UploadForm, describe_page
+from belljar.gateway.server.options import ServerOptions
 from belljar.gateway.server.quota import Quotas
 from belljar.gateway.server.request import Request
 from belljar.gateway.store.base import Blobs, FileRecord, Records
@@ -17,7 +17,7 @@ from belljar.http_server import downloads
 from belljar.http_server.multipart import MULTIPART
 from belljar.http_server.reply import Answer, Reply
 from belljar.http_server.routing import Content, Operation, Parameter, Route, json_of
-from belljar.wire import error_messages, ids
+from belljar.wire import error_messages
 from belljar.wire.answers import Deleted, ListPage
 from belljar.wire.codec import encode
 from belljar.wire.files import File, Purpose
@@ -30,16 +30,16 @@ _MOST = 10_000
 
 
 _FORM = (Content(UploadForm, "multipart/form-data"),)
-_LISTED = (*paged(_MOST), Parameter("purpose", str, "Only those of this purpose."))
+_LISTED = (*describe_page(_MOST), Parameter("purpose", str, "Only those of this purpose."))
 
 
-class Files:
+class FileRoutes:
     def __init__(
         self,
         records: Records,
         blobs: Blobs,
         quotas: Quotas,
-        options: Options,
+        options: ServerOptions,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._records = records
@@ -54,57 +54,55 @@ class Files:
             Route("GET", "/v1/files", self.index, Operation("All of them", json_of(ListPage[File]), query=_LISTED)),
             Route("GET", "/v1/files/{id}", self.get, Operation("One of them", json_of(File))),
             Route("DELETE", "/v1/files/{id}", self.delete, Operation("Delete it", json_of(Deleted))),
-            Route("GET", "/v1/files/{id}/content", self.content, CONTENT),
+            Route("GET", "/v1/files/{id}/content", self.send_content, CONTENT),
         ]
 
     async def create(self, request: Request) -> Answer:
         if request.content_type != MULTIPART:
             raise InvalidRequest("Send the file as 'multipart/form-data' with the parts 'purpose' and 'file'.")
         owner = request.caller.owner
-        room = await uploads.Room.of(self._quotas, owner, self._options.largest_upload)
-        async with uploads.receive(request, self._blobs, room) as form:
-            purpose, life = _read(form.fields)
+        limit = await uploads.SizeLimit.of(self._quotas, owner, self._options.largest_upload)
+        async with uploads.receive_form(request, self._blobs, limit) as form:
+            purpose, life = _read_form(form.fields)
             if form.file is None:
                 raise error_messages.missing("file")
-            blob = await form.file.keep()
-            now = int(self._clock())
-            record = FileRecord(
-                id=ids.new("file"),
+            record = await uploads.store_file(
+                self._records,
+                self._blobs,
+                self._quotas,
+                await form.file.keep(),
                 owner=owner,
                 filename=form.file.filename,
                 purpose=purpose,
-                created_at=now,
-                size=blob.size,
-                blob=blob.name,
                 type=form.file.type,
-                expires_at=None if life is None else now + life,
+                now=int(self._clock()),
+                life=life,
             )
-            await self._records.put_file(record)
-        return Reply(200, encode(objects.file(record)))
+        return Reply(200, encode(objects.build_file(record)))
 
     async def index(self, request: Request) -> Answer:
-        page = request.query.page(default=_MOST, most=_MOST)
+        page = request.query.read_page(default=_MOST, most=_MOST)
         rows = await self._records.list_files(request.caller.owner, page, request.query.get("purpose"))
-        return Reply(200, objects.page(rows, page.limit, objects.file))
+        return Reply(200, objects.encode_page(rows, page.limit, objects.build_file))
 
     async def get(self, request: Request) -> Answer:
-        return Reply(200, encode(objects.file(await self._find(request))))
+        return Reply(200, encode(objects.build_file(await self._find(request))))
 
     async def delete(self, request: Request) -> Answer:
         record = await self._find(request)
         if not await self._records.delete_file(record.id, record.owner):
-            raise _absent(record.id)
+            raise _build_absent(record.id)
         await self._blobs.remove_unused(self._records, [record.blob])
-        return Reply(200, objects.deleted(record.id, "file"))
+        return Reply(200, objects.encode_deleted(record.id, "file"))
 
-    async def content(self, request: Request) -> Answer:
+    async def send_content(self, request: Request) -> Answer:
         record = await self._find(request)
         download = downloads.Download(
             filename=record.filename,
             type=record.type,
             size=record.size,
             blob=record.blob,
-            chunks=self._blobs.stream(record.blob),
+            read=lambda start, stop: self._blobs.stream(record.blob, start=start, stop=stop),
         )
         return downloads.deliver(request, download)
 
@@ -112,15 +110,15 @@ class Files:
         id = request.params["id"]
         record = await self._records.get_file(id, request.caller.owner)
         if record is None:
-            raise _absent(id)
+            raise _build_absent(id)
         return record
 
 
-def _absent(id: str) -> NotFound:
+def _build_absent(id: str) -> NotFound:
     return NotFound(f"No such File object: {id}", param="id")
 
 
-def _read(fields: dict[str, str]) -> tuple[str, int | None]:
+def _read_form(fields: dict[str, str]) -> tuple[str, int | None]:
     """The purpose, and the seconds until the file expires."""
     for name in fields:
         if name not in _FIELDS:
@@ -135,10 +133,10 @@ def _read(fields: dict[str, str]) -> tuple[str, int | None]:
         raise error_messages.missing("expires_after.seconds" if _ANCHOR in fields else "expires_after.anchor")
     if fields[_ANCHOR] != "created_at":
         raise error_messages.not_one_of("expires_after.anchor", fields[_ANCHOR], ["created_at"])
-    return fields["purpose"], _life(fields[_SECONDS])
+    return fields["purpose"], _read_lifetime(fields[_SECONDS])
 
 
-def _life(text: str) -> int:
+def _read_lifetime(text: str) -> int:
     if not (text.isascii() and text.isdecimal() and len(text) < 15):
         raise error_messages.wrong_type("expires_after.seconds", ["an integer"], text)
     seconds = int(text)

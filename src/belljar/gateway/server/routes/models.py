@@ -8,7 +8,7 @@ from belljar.gateway.server import objects
 from belljar.gateway.server.interfaces import ModelInfo, Models
 from belljar.gateway.server.request import Request
 from belljar.http_server.reply import Answer, Reply
-from belljar.http_server.request import Refusal
+from belljar.http_server.request import ProtocolRefusal
 from belljar.http_server.routing import Operation, Route, json_of
 from belljar.wire.answers import ListedModel, ModelList
 from belljar.wire.codec import encode
@@ -26,15 +26,15 @@ class ModelRoutes:
         ]
 
     async def index(self, request: Request) -> Answer:
-        data = tuple([objects.model(info) for info in await self._current(request)])
+        data = tuple([objects.build_model(info) for info in await self._list_current(request)])
         return Reply(200, encode(ModelList(data=data)))
 
     async def get(self, request: Request) -> Answer:
         id = request.params["id"]
-        for info in await self._current(request):
+        for info in await self._list_current(request):
             if id in (info.id, f"{info.owned_by}/{info.id}"):
-                return Reply(200, encode(objects.model(info)))
-        raise Refusal(
+                return Reply(200, encode(objects.build_model(info)))
+        raise ProtocolRefusal(
             Fault(
                 status=404,
                 type="invalid_request_error",
@@ -44,6 +44,6 @@ class ModelRoutes:
             )
         )
 
-    async def _current(self, request: Request) -> Sequence[ModelInfo]:
+    async def _list_current(self, request: Request) -> Sequence[ModelInfo]:
         """Another gateway that looks for models gets those we know: two that look for each other would never end."""
         return await (self._models.list() if request.caller.hops else self._models.look())

@@ -10,11 +10,12 @@ from importlib.resources.abc import Traversable
 from msgspec import Struct
 
 from belljar.errors import NotFound
-from belljar.gateway.server.interfaces import Services
-from belljar.gateway.server.options import Options
+from belljar.gateway.server.interfaces import ServerServices
+from belljar.gateway.server.options import ServerOptions
+from belljar.gateway.server.page_bodies import PageInfo, Welcome
 from belljar.gateway.server.quota import Quotas
 from belljar.gateway.server.request import Request
-from belljar.gateway.server.routes.container_downloads import Produced
+from belljar.gateway.server.routes.container_downloads import DownloadRoutes
 from belljar.http_server.asgi import Headers
 from belljar.http_server.reply import NOSNIFF, Answer, Reply
 from belljar.http_server.routing import Content, Operation, Route, json_of
@@ -39,9 +40,9 @@ _LARGE = 100 << 20
 """Bytes of a file above which the page asks before it sends it: a slip of the hand should not send gigabytes."""
 
 
-def routes(services: Services, quotas: Quotas, options: Options) -> list[Route]:
+def routes(services: ServerServices, quotas: Quotas, options: ServerOptions) -> list[Route]:
     """The page and all that only the page calls."""
-    found = [*PageRoutes(services, options).routes(), *Produced(services).routes()]
+    found = [*PageRoutes(services, options).routes(), *DownloadRoutes(services).routes()]
     if options.project is not None:
         from belljar.gateway.server.routes.project import ProjectRoutes  # the library's files take a while to load
 
@@ -49,7 +50,7 @@ def routes(services: Services, quotas: Quotas, options: Options) -> list[Route]:
     return found
 
 
-_SHOW = Operation("The chat page, or where the API is", (Content(None, "text/html"), Content(dict)))
+_SHOW = Operation("The chat page, or where the API is", (Content(None, "text/html"), Content(Welcome)))
 _ASSET = Operation(
     "A file of the page",
     (
@@ -68,58 +69,57 @@ class _Asset(Struct, frozen=True):
 
 
 class PageRoutes:
-    def __init__(self, services: Services, options: Options) -> None:
+    def __init__(self, services: ServerServices, options: ServerOptions) -> None:
         self._health = services.health
         self._options = options
-        self._assets = dict(_read(files("belljar.gateway") / "web", ""))
+        self._assets = dict(_read_assets(files("belljar.gateway") / "web", ""))
 
     def routes(self) -> list[Route]:
         return [
             Route("GET", "/", self.show, _SHOW, open=True),
-            Route("GET", "/web/{name+}", self.asset, _ASSET, open=True),
-            Route("GET", "/belljar/page", self.told, Operation("What the page must know", json_of(dict))),
+            Route("GET", "/web/{name+}", self.send_asset, _ASSET, open=True),
+            Route("GET", "/belljar/page", self.describe, Operation("What the page must know", json_of(PageInfo))),
         ]
 
     async def show(self, request: Request) -> Answer:
         accepted = request.headers.get(b"accept", b"")
         if b"application/json" in accepted and b"text/html" not in accepted:
-            told = {"name": "belljar", "api": "/v1", "models": "/v1/models", "health": "/healthz"}
-            return Reply(200, encode(told), headers=(*_HEADERS, (b"vary", b"accept")))
-        return _deliver(request, self._assets["index.html"], ((b"vary", b"accept"),))
+            return Reply(200, encode(Welcome()), headers=(*_HEADERS, (b"vary", b"accept")))
+        return _send_asset(request, self._assets["index.html"], ((b"vary", b"accept"),))
 
-    async def asset(self, request: Request) -> Answer:
+    async def send_asset(self, request: Request) -> Answer:
         name = request.params["name"]
         if name not in self._assets:
             raise NotFound(f"The page has no file {name!r}.")
-        return _deliver(request, self._assets[name])
+        return _send_asset(request, self._assets[name])
 
-    async def told(self, request: Request) -> Answer:
+    async def describe(self, request: Request) -> Answer:
         """What the page must know; whoever may not ask gets the 401 that makes it ask for a key."""
         options = self._options
-        about = {
-            "isolation": self._health.isolation,
-            "interpreter": options.interpreter,
-            "packages": self._health.packages,
-            "largest_upload": options.largest_upload,
-            "large_upload": min(_LARGE, options.largest_upload),
-            "project": None if options.project is None else str(options.project),
-            "remedies": {limit: one.of(Reader.PAGE) for limit, one in REMEDIES.items()},
-        }
+        about = PageInfo(
+            isolation=self._health.isolation,
+            interpreter=options.interpreter,
+            packages=tuple(self._health.packages),
+            largest_upload=options.largest_upload,
+            large_upload=min(_LARGE, options.largest_upload),
+            project=None if options.project is None else str(options.project),
+            remedies={limit: one.of(Reader.PAGE) for limit, one in REMEDIES.items()},
+        )
         return Reply(200, encode(about), headers=((b"cache-control", b"no-store"),))
 
 
-def _deliver(request: Request, asset: _Asset, headers: Headers = ()) -> Answer:
+def _send_asset(request: Request, asset: _Asset, headers: Headers = ()) -> Answer:
     headers = (*_HEADERS, (b"etag", asset.tag), *headers)
     if request.headers.get(b"if-none-match") == asset.tag:
         return Reply(304, headers=headers)
     return Reply(200, asset.data, asset.type, headers)
 
 
-def _read(folder: Traversable, above: str) -> Iterator[tuple[str, _Asset]]:
+def _read_assets(folder: Traversable, above: str) -> Iterator[tuple[str, _Asset]]:
     for one in folder.iterdir():
         name = f"{above}{one.name}"
         if one.is_dir():
-            yield from _read(one, f"{name}/")
+            yield from _read_assets(one, f"{name}/")
             continue
         data, kind = one.read_bytes(), _TYPES.get(f".{one.name.rpartition('.')[2]}")
         if kind is not None:

@@ -19,7 +19,7 @@ from belljar.gateway.server.bodies import (
     ResponseBody,
 )
 from belljar.gateway.server.interfaces import Engine
-from belljar.gateway.server.options import Options
+from belljar.gateway.server.options import ServerOptions
 from belljar.gateway.server.quota import Quotas
 from belljar.gateway.server.request import Request
 from belljar.http_server.cancel_on_disconnect import CancelOnDisconnect
@@ -47,7 +47,7 @@ _FOLLOWED = (
 
 
 class ResponseRoutes:
-    def __init__(self, engine: Engine, quotas: Quotas, options: Options) -> None:
+    def __init__(self, engine: Engine, quotas: Quotas, options: ServerOptions) -> None:
         self._engine = engine
         self._quotas = quotas
         self._options = options
@@ -59,7 +59,7 @@ class ResponseRoutes:
             Route(
                 "POST",
                 "/v1/responses/input_tokens",
-                self.count,
+                self.count_tokens,
                 Operation("Count tokens", json_of(InputTokens), json_of(CountBody)),
             ),
             Route(
@@ -74,7 +74,7 @@ class ResponseRoutes:
             Route(
                 "GET",
                 f"{one}/input_items",
-                self.input_items,
+                self.list_input_items,
                 Operation("What it was asked", json_of(ListPage[InputItem]), query=(*PAGE, INCLUDE)),
             ),
         ]
@@ -83,16 +83,16 @@ class ResponseRoutes:
         asked = reading.read_response(await request.json(self._options.largest_body))
         if asked.background:
             return await self._begin(request, asked)
-        place, run = self._quotas.response(request.caller.owner), self._engine.run(asked, request.caller)
+        place, run = self._quotas.hold_response(request.caller.owner), self._engine.run(asked, request.caller)
         if asked.stream:
             return self._stream(run, place)
         with place:
-            response = await finished(request, run)
+            response = await finish_run(request, run)
         return Reply(200, encode(response))
 
     async def get(self, request: Request) -> Answer:
         id, query = request.params["id"], request.query
-        include = query.include()
+        include = query.read_include()
         after = query.whole("starting_after", -1, least=0, most=_LATEST)
         if query.flag("stream") and request.method == "GET":
             return self._follow(request, id, after)
@@ -101,26 +101,26 @@ class ResponseRoutes:
     async def delete(self, request: Request) -> Answer:
         id = request.params["id"]
         await self._engine.delete(id, request.caller)
-        return Reply(200, objects.deleted(id, "response"))
+        return Reply(200, objects.encode_deleted(id, "response"))
 
     async def cancel(self, request: Request) -> Answer:
         return Reply(200, await self._engine.cancel(request.params["id"], request.caller))
 
-    async def input_items(self, request: Request) -> Answer:
+    async def list_input_items(self, request: Request) -> Answer:
         query = request.query
-        items, more = await self._engine.input_items(
-            request.params["id"], request.caller, query.page(), query.include()
+        items, more = await self._engine.list_input_items(
+            request.params["id"], request.caller, query.read_page(), query.read_include()
         )
-        return Reply(200, objects.page_of_items([objects.item(item) for item in items], more))
+        return Reply(200, objects.encode_item_page([objects.read_item(item) for item in items], more))
 
-    async def count(self, request: Request) -> Answer:
+    async def count_tokens(self, request: Request) -> Answer:
         asked = reading.read_input_tokens(await request.json(self._options.largest_body))
-        tokens = await self._engine.count(asked, request.caller)
+        tokens = await self._engine.count_tokens(asked, request.caller)
         return Reply(200, encode(InputTokens(input_tokens=tokens)))
 
     async def compact(self, request: Request) -> Answer:
         asked = reading.read_compact(await request.json(self._options.largest_body))
-        with self._quotas.response(request.caller.owner), CancelOnDisconnect(request.gone):
+        with self._quotas.hold_response(request.caller.owner), CancelOnDisconnect(request.gone):
             compacted = await self._engine.compact(asked, request.caller)
         return Reply(200, compacted)
 
@@ -135,12 +135,12 @@ class ResponseRoutes:
                 yield piece
 
         def trouble(fault: Fault) -> bytes:
-            return sse(_error(fault, number + 1))
+            return sse(_build_error(fault, number + 1))
 
         return event_stream(frame_batches(run, frame, place), trouble, ping=self._options.ping)
 
     async def _begin(self, request: Request, asked: CreateResponse) -> Answer:
-        with self._quotas.response(request.caller.owner):
+        with self._quotas.hold_response(request.caller.owner):
             response = await self._engine.begin(asked, request.caller)
         if asked.stream:
             return self._follow(request, response.id, -1)
@@ -156,13 +156,13 @@ class ResponseRoutes:
                 yield data
 
         def trouble(fault: Fault) -> bytes:
-            return sse(_error(fault, number + 1))
+            return sse(_build_error(fault, number + 1))
 
         batches = self._engine.follow(id, request.caller, after)
         return event_stream(frame_batches(batches, frame), trouble, ping=self._options.ping)
 
 
-async def finished(request: Request, run: AsyncGenerator[list[Event], None]) -> Response:
+async def finish_run(request: Request, run: AsyncGenerator[list[Event], None]) -> Response:
     """The response that a run ends with, as long as its client waits for it."""
     last: Event | None = None
     async with aclosing(run):
@@ -175,7 +175,7 @@ async def finished(request: Request, run: AsyncGenerator[list[Event], None]) -> 
     return last.response
 
 
-def _error(fault: Fault, number: int) -> ErrorEvent:
+def _build_error(fault: Fault, number: int) -> ErrorEvent:
     """Nested, as on the real wire."""
     detail = ErrorDetail(type=fault.type, code=fault.code, message=fault.message, param=fault.param)
     return ErrorEvent(sequence_number=number, error=detail)

@@ -9,18 +9,20 @@ from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from typing import Any, ClassVar, TypeAlias
 
+import msgspec
 from msgspec import Struct
 
-from belljar.errors import BelljarError, InvalidRequest
+from belljar.errors import BelljarError, HeldElsewhere, InvalidRequest
 from belljar.gateway.engine.caller import Caller
-from belljar.gateway.server.access_log import GONE, Ledger
+from belljar.gateway.server.access_log import GONE, AccessLog
 from belljar.gateway.server.interfaces import Engine
-from belljar.gateway.server.options import Options
+from belljar.gateway.server.options import ServerOptions
 from belljar.gateway.server.quota import Quotas
 from belljar.gateway.server.wording import stopping
 from belljar.gateway.store.base import ResponseRecord
 from belljar.http_server.asgi import STOPPING, Message, Receive, Send
 from belljar.http_server.cancel_on_disconnect import CancelOnDisconnect
+from belljar.http_server.reply import Answer, Stream
 from belljar.http_server.request import Gone
 from belljar.wire import error_messages, faults, ids, reading
 from belljar.wire.codec import encode
@@ -38,14 +40,20 @@ _NORMAL, _RESTART = 1000, 1012
 _log = logging.getLogger("belljar.server")
 
 
-class Asked(Struct, frozen=True):
+PassOn: TypeAlias = Callable[[HeldElsewhere, bytes], Awaitable[Answer]]
+"""Ask the gateway that has what this one was asked for; raises where that cannot be."""
+
+
+class SocketRequest(Struct, frozen=True):
     """A message of the client's: one turn, and the lane that it named for it."""
 
     request: CreateResponse
     lane: str | None
+    body: dict[str, Any]
+    """The same as POST /v1/responses takes it."""
 
 
-def read(text: str) -> Asked:
+def read_request(text: str) -> SocketRequest:
     """A `response.create`. Everything here is a stream, so `stream` says nothing; `background` has no place."""
     data = reading.read_json(text.encode())
     kind = data.pop("type", None)
@@ -61,29 +69,32 @@ def read(text: str) -> Asked:
     if data.pop("generate", None) is False:
         raise error_messages.unsupported("generate", "Leave it out: every response.create is answered.")
     data.pop("stream_options", None)
-    return Asked(reading.read_response({**data, "stream": True}), lane)
+    body = {**data, "stream": True}
+    return SocketRequest(reading.read_response(dict(body)), lane, body)
 
 
 class ResponseSocket:
     PATH: ClassVar = "/v1/responses"
 
-    def __init__(self, engine: Engine, quotas: Quotas, ledger: Ledger, options: Options) -> None:
+    def __init__(self, engine: Engine, quotas: Quotas, access_log: AccessLog, options: ServerOptions) -> None:
         self._engine = engine
         self._quotas = quotas
-        self._ledger = ledger
+        self._access_log = access_log
         self._options = options
 
-    def at(self, path: str) -> bool:
+    def serves(self, path: str) -> bool:
         return path.removesuffix("/") == self.PATH
 
-    async def serve(self, caller: Caller, receive: Receive, send: Send, *, check: Check) -> None:
+    async def serve(
+        self, caller: Caller, receive: Receive, send: Send, *, check: Check, pass_on: PassOn | None = None
+    ) -> None:
         """From the handshake to the end of the connection. Every turn is checked: a key may be revoked meanwhile."""
         await receive()
         await send({"type": "websocket.accept", "headers": [(b"x-request-id", caller.request_id.encode())]})
-        sockets = self._ledger.metrics.sockets
+        sockets = self._access_log.metrics.sockets
         sockets.add()
         try:
-            session = _Session(self._engine, self._quotas, self._ledger, caller, receive, send, check)
+            session = _Session(self._engine, self._quotas, self._access_log, caller, receive, send, check, pass_on)
             await session.run(self._options.socket_life)
         except Gone:
             pass
@@ -98,15 +109,17 @@ class _Session:
         self,
         engine: Engine,
         quotas: Quotas,
-        ledger: Ledger,
+        access_log: AccessLog,
         caller: Caller,
         receive: Receive,
         send: Send,
         check: Check,
+        pass_on: PassOn | None,
     ) -> None:
+        self._pass_on = pass_on
         self._engine = engine
         self._quotas = quotas
-        self._ledger = ledger
+        self._access_log = access_log
         self._owner = caller.owner
         self._live = caller.live
         self._receive = receive
@@ -116,6 +129,8 @@ class _Session:
         self._stopping = False
         self._memory: dict[str, ResponseRecord] = {}
         """Responses of this connection that are not stored."""
+        self._last: Event | None = None
+        """What the turn has told last."""
 
     async def run(self, life: float) -> None:
         loop = asyncio.get_running_loop()
@@ -128,10 +143,10 @@ class _Session:
                 except TimeoutError:
                     break
                 if message is not STOPPING:
-                    await self._turn(message.get("text"))
+                    await self._take_turn(message.get("text"))
             if not self._stopping:
-                await self._tell(_over(life))
-            await self._hang_up(_RESTART if self._stopping else _NORMAL)
+                await self._send_fault(_build_expiry_fault(life))
+            await self._close(_RESTART if self._stopping else _NORMAL)
 
     async def _listen(self) -> None:
         """Returns when the client has gone."""
@@ -141,40 +156,32 @@ class _Session:
             if self._stopping or self._waiting.qsize() < _MOST_WAITING:
                 self._waiting.put_nowait(message)
             else:
-                await self._tell(_too_many())
+                await self._send_fault(_build_queue_fault())
 
-    async def _turn(self, text: str | None) -> None:
+    async def _take_turn(self, text: str | None) -> None:
         caller, began = Caller(self._owner, ids.new_request(), self._live), time.perf_counter()
         status = GONE
         try:
             status = await self._answer(text, caller)
         finally:
-            self._ledger.note(caller, "WS", ResponseSocket.PATH, status, time.perf_counter() - began)
+            self._access_log.note(caller, "WS", ResponseSocket.PATH, status, time.perf_counter() - began)
 
     async def _answer(self, text: str | None, caller: Caller) -> int:
         """One turn; the status that it would have had over HTTP."""
-        asked: Asked | None = None
-        last: Event | None = None
+        asked: SocketRequest | None = None
+        self._last = None
         fault: Fault | None = None
         try:
             if text is None:
                 raise InvalidRequest("Messages are text frames that hold JSON; this one was binary.")
             await self._check()
-            asked = read(text)
-            self._quotas.request(self._owner)
-            with self._quotas.response(self._owner):
-                async with aclosing(self._engine.run(asked.request, caller, memory=self._memory)) as run:
-                    batch = await anext(run, None)
-                    while batch is not None:
-                        try:
-                            told = [encode(event) for event in batch]
-                        except Exception as error:  # noqa: BLE001 - the run ends with it, and says so
-                            batch = await run.athrow(error)
-                            continue
-                        for event, data in zip(batch, told, strict=True):
-                            await self._say(data, asked.lane)
-                            last = event
-                        batch = await anext(run, None)
+            asked = read_request(text)
+            await self._quotas.count_request(self._owner)
+            with self._quotas.hold_response(self._owner):
+                try:
+                    await self._run(asked, caller)
+                except HeldElsewhere as error:
+                    fault = await self._relay(error, asked)
         except BelljarError as error:
             fault = faults.of(error)
         except Gone:
@@ -186,14 +193,52 @@ class _Session:
         except Exception:  # noqa: BLE001 - the last door: logged, and the caller learns nothing of our insides
             _log.exception("request %s broke", caller.request_id)
             fault = faults.unexpected(caller.request_id)
-        if asked is not None and (fault is not None or isinstance(last, Failed)):
+        if asked is not None and (fault is not None or isinstance(self._last, Failed)):
             self._memory.pop(asked.request.previous_response_id or "", None)
         if fault is not None:
-            await self._tell(fault, asked.lane if asked else None, last)
-        self._forget()
+            await self._send_fault(fault, asked.lane if asked else None, self._last)
+        self._limit_memory()
         return fault.status if fault else 200
 
-    async def _say(self, data: bytes, lane: str | None) -> None:
+    async def _run(self, asked: SocketRequest, caller: Caller) -> None:
+        async with aclosing(self._engine.run(asked.request, caller, memory=self._memory)) as run:
+            batch = await anext(run, None)
+            while batch is not None:
+                try:
+                    told = [encode(event) for event in batch]
+                except Exception as error:  # noqa: BLE001 - the run ends with it, and says so
+                    batch = await run.athrow(error)
+                    continue
+                for event, data in zip(batch, told, strict=True):
+                    await self._send_data(data, asked.lane)
+                    self._last = event
+                batch = await anext(run, None)
+
+    async def _relay(self, error: HeldElsewhere, asked: SocketRequest) -> Fault | None:
+        """A turn that another gateway has to answer: asked there over HTTP, and told as it comes.
+
+        Not where it began already, nor where it needs what only this connection remembers, or would have to.
+        """
+        request = asked.request
+        if self._pass_on is None or self._last or not request.store or request.previous_response_id in self._memory:
+            raise error
+        answer = await self._pass_on(error, encode(asked.body))
+        assert isinstance(answer, Stream)
+        rest = b""
+        async with aclosing(answer.pieces) as pieces:
+            async for piece in pieces:
+                rest += piece
+                if answer.status == 200:
+                    *lines, rest = rest.split(b"\n")
+                    for line in lines:
+                        if line.startswith(b"data: {"):
+                            await self._send_data(line.removeprefix(b"data: "), asked.lane)
+        if answer.status == 200:
+            return None
+        told = msgspec.json.decode(rest)["error"]
+        return Fault(status=answer.status, **{name: told[name] for name in ("type", "code", "message", "param")})
+
+    async def _send_data(self, data: bytes, lane: str | None) -> None:
         if lane is not None:
             data = b'%b,"stream_id":%b}' % (data[:-1], encode(lane))
         try:
@@ -201,22 +246,22 @@ class _Session:
         except OSError:
             raise Gone from None
 
-    async def _tell(self, fault: Fault, lane: str | None = None, after: Event | None = None) -> None:
+    async def _send_fault(self, fault: Fault, lane: str | None = None, after: Event | None = None) -> None:
         """An error: with a number where it breaks off a stream. Open Responses wants a code in each."""
         code = fault.code or fault.type
         error = {"type": fault.type, "code": code, "message": fault.message, "param": fault.param}
         told: dict[str, Any] = {"type": "error", "status": fault.status, "error": error}
         if after is not None:
             told["sequence_number"] = after.sequence_number + 1
-        await self._say(encode(told), lane)
+        await self._send_data(encode(told), lane)
 
-    async def _hang_up(self, code: int) -> None:
+    async def _close(self, code: int) -> None:
         try:
             await self._send({"type": "websocket.close", "code": code})
         except OSError:
             raise Gone from None
 
-    def _forget(self) -> None:
+    def _limit_memory(self) -> None:
         """Let the oldest go where the connection remembers too much."""
         weight = sum(len(record.input) + len(record.output) + len(record.body) for record in self._memory.values())
         while weight > _LARGEST_MEMORY:
@@ -224,7 +269,7 @@ class _Session:
             weight -= len(record.input) + len(record.output) + len(record.body)
 
 
-def _over(life: float) -> Fault:
+def _build_expiry_fault(life: float) -> Fault:
     return Fault(
         status=400,
         type="invalid_request_error",
@@ -233,7 +278,7 @@ def _over(life: float) -> Fault:
     )
 
 
-def _too_many() -> Fault:
+def _build_queue_fault() -> Fault:
     return Fault(
         status=429,
         type="rate_limit_error",

@@ -1,0 +1,155 @@
+"""Gateways that are killed, stopped, cut off and lied to, and clients that must not notice: see `invariants.py`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from openai import AsyncOpenAI
+from tests.consistency.deployment import GATEWAYS, Deployment
+from tests.consistency.faults import KINDS, SYNC
+from tests.consistency.run import run_round
+from tests.gateway.houses import CODE, OUTPUTS
+from tests.gateway.test_first_minute import cell, logs
+from tests.helpers.postgres import Postgres
+
+SHORT = ("kill", "stop half", "stop two", "lose commit", "lose sandbox", "restart database")
+TURNS = 20
+TRIES = 5
+BUDGET = {"plain": 1, "chained": 2, "code": 10, "code in a chain": 13}
+"""Round trips to the store of a request of each kind, at most. Those of code are what they are, and are to become 4."""
+
+
+@pytest.fixture(scope="module")
+def runner() -> Iterator[asyncio.Runner]:
+    with asyncio.Runner() as runner:
+        yield runner
+
+
+@pytest.fixture(scope="module")
+def deployment(
+    runner: asyncio.Runner, postgres: Postgres, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Deployment]:
+    running = Deployment(tmp_path_factory.mktemp("gateways"), postgres, 2.0, sandboxes=16).run()
+    yield runner.run(running.__aenter__())
+    runner.run(running.__aexit__(None, None, None))
+    postgres.restart()  # one that was started by another thread ends with it
+
+
+def test_a_chain_of_twenty_turns_each_at_another_gateway(runner: asyncio.Runner, deployment: Deployment) -> None:
+    async def chain() -> None:
+        clients = [AsyncOpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0) for url in deployment.urls]
+        tools, previous, container = CODE, None, ""
+        code = "import json; {}; open('log', 'a').write(f'{{x[-1]}},'); print(json.dumps([x, open('log').read(), {}]))"
+        for turn in range(TURNS):
+            client = clients[turn % GATEWAYS]
+            given = b"turn %d" % turn
+            if container and turn % 5 == 0:  # a file from elsewhere, new or in place of the one before
+                await clients[(turn + 1) % GATEWAYS].containers.files.create(container, file=("given", given))
+            read = "open('given').read()" if container and turn % 5 == 0 else "None"
+            line = code.format(f"x.append({turn})" if turn else "x = [0]", read)
+            asked: dict[str, Any] = {"tools": tools, "include": OUTPUTS, "previous_response_id": previous}
+            made = await client.responses.create(model="belljar", input=f"```python\n{line}\n```", **asked)
+            x, log, seen = json.loads(logs(made))
+            assert x == [*range(turn + 1)]
+            assert log == "".join(f"{one}," for one in x)
+            assert seen == (given.decode() if read != "None" else None)
+            assert container in ("", cell(made).container_id)
+            previous, container = made.id, cell(made).container_id
+            # By the chain alone, or by the name of the container too.
+            tools = [{"type": "code_interpreter", "container": container}] if turn % 2 else CODE
+        for client in clients:
+            files = {one.path: one.id async for one in client.containers.files.list(container)}
+            content = await client.containers.files.content.retrieve(files["/mnt/data/log"], container_id=container)
+            assert content.content.decode() == "".join(f"{one}," for one in range(TURNS))
+        async for response_id in _ancestors(clients[0], previous):
+            await clients[1].responses.delete(response_id)
+        await clients[2].containers.delete(container)
+        for client in clients:
+            await client.close()
+
+    runner.run(chain())
+
+
+def test_a_request_asks_the_store_no_more_often_than_it_may(runner: asyncio.Runner, deployment: Deployment) -> None:
+    """Round trips to PostgreSQL, as they are on the wire: the least of several, since the heartbeat is among them."""
+
+    async def count() -> dict[str, int]:
+        proxy = deployment.databases[0]
+        proxy.counted = SYNC
+        client = AsyncOpenAI(base_url=f"{deployment.urls[0]}/v1", api_key="none", max_retries=0)
+        code: dict[str, Any] = {"input": "```python\n1\n```", "tools": CODE}
+        plain = await client.responses.create(model="belljar", input="hello")
+        ran = await client.responses.create(model="belljar", **code)
+        container = [{"type": "code_interpreter", "container": cell(ran).container_id}]
+        kinds: dict[str, dict[str, Any]] = {
+            "plain": {"input": "hello"},
+            "chained": {"input": "hello", "previous_response_id": plain.id},
+            "code": {**code, "tools": container},
+            "code in a chain": {**code, "previous_response_id": ran.id},
+        }
+        least: dict[str, int] = {}
+        for kind, asked in kinds.items():
+            for _ in range(TRIES):
+                before = proxy.requests
+                made = await client.responses.create(model="belljar", **asked)
+                least[kind] = min(least.get(kind, 1 << 30), proxy.requests - before)
+                await client.responses.delete(made.id)
+        for response in (plain, ran):
+            await client.responses.delete(response.id)
+        await client.containers.delete(cell(ran).container_id)
+        await client.close()
+        proxy.counted = b""
+        return least
+
+    found = runner.run(count())
+    assert {kind: found[kind] for kind, most in BUDGET.items() if found[kind] > most} == {}, found
+
+
+async def _ancestors(client: AsyncOpenAI, id: str | None) -> Any:
+    while id is not None:
+        found = await client.responses.retrieve(id)
+        yield id
+        id = found.previous_response_id
+
+
+def test_nobody_notices_what_happens_to_gateways(runner: asyncio.Runner, deployment: Deployment) -> None:
+    path = deployment.home / "journal.jsonl"
+    broken = runner.run(run_round(deployment, path, seed=1, clients=4, steps=14, faults=SHORT, say=print))
+    assert not broken, "\n".join(broken)
+
+
+@pytest.mark.soak
+def test_nobody_notices_for_minutes(tmp_path: Path, postgres: Postgres, capsys: pytest.CaptureFixture[str]) -> None:
+    """Rounds of all faults until the time is over, each with the next seed: a round is run again by its seed.
+
+    `make soak SOAK_CLIENTS=200 SOAK_STEPS=30 SOAK_SEED=7 SOAK_MINUTES=10`
+    """
+    began = time.monotonic()
+    given: Callable[[str, str], str] = lambda name, usual: os.environ.get(f"SOAK_{name}", usual)  # noqa: E731
+    clients, steps, first = (int(given(*one)) for one in (("CLIENTS", "50"), ("STEPS", "30"), ("SEED", "1")))
+    ends = began + 60 * float(given("MINUTES", "5"))
+
+    def say(what: str) -> None:
+        with capsys.disabled():
+            print(f"\n{time.monotonic() - began:6.0f} s  {what}", end="", flush=True)
+
+    async def work() -> list[str]:
+        async with Deployment(tmp_path, postgres, 3.0, sandboxes=max(16, clients)).run() as deployment:
+            seed, broken = first, list[str]()
+            while not broken and (seed == first or time.monotonic() < ends):
+                path = tmp_path / f"journal-{seed}.jsonl"
+                options: dict[str, Any] = {"clients": clients, "steps": steps, "faults": KINDS, "say": say}
+                broken = await run_round(deployment, path, seed=seed, **options)
+                seed += 1
+            return broken
+
+    broken = asyncio.run(work())
+    postgres.restart()
+    assert not broken, "\n".join(broken)
