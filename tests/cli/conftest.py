@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.helpers.forked import Forked
 
 SOURCE = Path(__file__).parents[2] / "src"
 
@@ -82,6 +83,7 @@ class Command:
     def __init__(self, directory: Path, cache: Path, *, installed: Path | None = None) -> None:
         """That of this checkout, or the one that is `installed` for that interpreter."""
         self.directory = directory
+        self.installed = installed
         self.interpreter = sys.executable if installed is None else str(installed)
         self.environment = {
             "PATH": os.environ.get("PATH", os.defpath),
@@ -91,15 +93,14 @@ class Command:
         if installed is None:
             self.environment["PYTHONPATH"] = str(SOURCE)
 
-    def start(self, *args: str, **options: Any) -> subprocess.Popen[str]:
-        settings: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        return subprocess.Popen(
-            [self.interpreter, "-m", "belljar.cli", *args],
-            cwd=self.directory,
-            env=self.environment,
-            text=True,
-            **(settings | options),
-        )
+    def start(self, *args: str, session: bool = False, terminal: bool = False, **options: Any) -> subprocess.Popen[str]:
+        """In a `session` of its own; with `terminal`, that of its standard input."""
+        streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | options
+        where: dict[str, Any] = {"cwd": self.directory, "env": self.environment}
+        if self.installed is None:
+            return Forked(*args, session=session, terminal=terminal, **where, **streams)
+        command = [self.interpreter, "-m", "belljar.cli", *args]
+        return subprocess.Popen(command, text=True, start_new_session=session, **where, **streams)
 
     def __call__(self, *args: str, text: str | None = None) -> subprocess.CompletedProcess[str]:
         stdin = subprocess.DEVNULL if text is None else subprocess.PIPE

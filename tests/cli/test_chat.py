@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
-import pty
 import re
-import select
 import signal
-import subprocess
-import termios
 import threading
 import time
 import urllib.request
@@ -18,82 +12,22 @@ import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import pytest
 from tests.cli.conftest import Command
+from tests.cli.person import PATIENCE, Person, sitting
 from tests.gateway.houses import House, Scene
 
 from belljar.testing import call
 
 MAKES = "```python\n_ = open('made.csv', 'w').write('a,b\\n1,2\\n')\n_ = open('note.txt', 'w').write('hi\\n')\n```"
-PATIENCE = 60.0
 
 
 @pytest.fixture(scope="module")
 def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     with House(tmp_path_factory.mktemp("gateway") / "state") as house:
         yield house
-
-
-class Person:
-    """Sits at a pseudo-terminal: reads what is shown, types answers and keys."""
-
-    def __init__(self, process: subprocess.Popen[str], terminal: int) -> None:
-        self._process = process
-        self._terminal = terminal
-        self.seen = ""
-
-    def wait_for(self, text: str) -> Self:
-        """Until it is on the screen."""
-        deadline = time.monotonic() + PATIENCE
-        while text not in self.seen:
-            assert time.monotonic() < deadline, f"{text!r} never came:\n{self.seen}"
-            if not self._read(0.1) and self._process.poll() is not None:
-                assert text in self.seen, f"it ended before {text!r} came:\n{self.seen}"
-        return self
-
-    def type(self, text: str) -> Self:
-        os.write(self._terminal, text.encode(errors="surrogateescape"))
-        return self
-
-    def end(self) -> int:
-        """Wait until it is done; its exit code."""
-        deadline = time.monotonic() + PATIENCE
-        while self._process.poll() is None:
-            assert time.monotonic() < deadline, f"it does not end:\n{self.seen}"
-            self._read(0.1)
-        while self._read(0.0):
-            pass
-        return self._process.returncode
-
-    def _read(self, patience: float) -> bool:
-        if not select.select([self._terminal], [], [], patience)[0]:
-            return False
-        try:
-            piece = os.read(self._terminal, 65536).decode(errors="replace")
-        except OSError:  # nobody is at the other end
-            return False
-        self.seen += piece.replace("\r\n", "\n")
-        return bool(piece)
-
-
-def _control() -> None:
-    """Standard input becomes the terminal whose Ctrl-C the process hears."""
-    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-
-
-@contextmanager
-def sitting(belljar: Command, *args: str) -> Iterator[Person]:
-    ours, theirs = pty.openpty()
-    options = {"stdin": theirs, "stdout": theirs, "stderr": theirs, "start_new_session": True}
-    with belljar.start(*args, **options, preexec_fn=_control) as process:
-        os.close(theirs)
-        try:
-            yield Person(process, ours)
-        finally:
-            process.kill()
-            os.close(ours)
 
 
 @contextmanager
@@ -256,7 +190,7 @@ def test_what_the_code_prints_cannot_drive_the_terminal(belljar: Command, house:
 def test_ctrl_c_stops_the_code_too(belljar: Command, house: House) -> None:
     (belljar.directory / "data.csv").write_text("a")
     code = "```python\nimport time\nprint('up', flush=True)\ntime.sleep(600)\n```"
-    with belljar.start("chat", code, "--file", "data.csv", "--url", house.base_url, start_new_session=True) as process:
+    with belljar.start("chat", code, "--file", "data.csv", "--url", house.base_url, session=True) as process:
         assert process.stderr is not None
         shown = ""
         while not shown.endswith("up\n"):

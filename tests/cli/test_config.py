@@ -1,6 +1,7 @@
 """`belljar config`: what is in effect, where it came from, and nothing of what is secret."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -77,9 +78,13 @@ def test_sound_settings(belljar: Command, file: Path) -> None:
             "providers.code_interpreter.settings.sandbox_template are both set ({file}); leave one of them out",
         ),
         (
-            "providers:\n  code_interpreter:\n    settings: {sandbox_template: python}",
-            "sandbox_template: 'python' cannot be used: sandboxes from Kubernetes are not available in this version "
-            "(providers.code_interpreter.settings.sandbox_template in {file}); leave it out",
+            "sandbox_warm_pool: x\nsandbox_template: y",
+            "sandbox_warm_pool and sandbox_template are both set ({file}); leave one of them out",
+        ),
+        (
+            "sandbox_warm_pool: My Pool",
+            "sandbox_warm_pool: 'My Pool' is not a name of Kubernetes: at most 63 small letters, digits and '-', or "
+            "none ({file}); change it or leave it out",
         ),
         (
             "upstreams: {x: {base_url: http://x, api_key_env: NOT_THERE}}",
@@ -98,15 +103,15 @@ def test_settings_that_are_not(belljar: Command, file: Path, text: str, message:
 
 
 def test_settings_that_no_gateway_can_have_are_shown_and_said_to_be_wrong(belljar: Command, file: Path) -> None:
-    file.write_text("sandbox_template: small")
+    file.write_text("project: /not/there")
     ran = belljar("config", "--config", str(file))
     assert ran.returncode == 3
-    assert "sandbox_template      small" in ran.stdout
-    assert ran.stderr.startswith("belljar: error: sandbox_template: 'small' cannot be used")
+    assert re.search(r"^ *project +/not/there", ran.stdout, re.MULTILINE)
+    assert ran.stderr.startswith("belljar: error: project: '/not/there' is not a directory")
     ran = belljar("config", "--json", "--config", str(file))
     told = json.loads(ran.stdout)
-    assert (ran.returncode, told["settings"]["sandbox_template"]) == (3, "small")
-    assert told["problem"].startswith("sandbox_template: 'small' cannot be used")
+    assert (ran.returncode, told["settings"]["project"]) == (3, "/not/there")
+    assert told["problem"].startswith("project: '/not/there' is not a directory")
 
 
 def test_a_sandbox_server_is_shown_and_its_token_is_not(belljar: Command, file: Path) -> None:

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
-import pty
 import re
-import struct
-import termios
 import threading
 import zipfile
 from collections.abc import Iterator
-from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 from tests.cli.conftest import Command
-from tests.cli.test_chat import Person, _control
+from tests.cli.person import Person, sitting
 from tests.gateway.houses import House
 from tests.helpers.glass import Glass
 
@@ -28,20 +22,6 @@ QUESTION = "Save to project? [yes/no/select]"
 def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     with House(tmp_path_factory.mktemp("gateway") / "state") as house:
         yield house
-
-
-@contextmanager
-def sitting(belljar: Command, *args: str) -> Iterator[Person]:
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, COLUMNS, 0, 0))
-    options = {"stdin": theirs, "stdout": theirs, "stderr": theirs, "start_new_session": True}
-    with belljar.start(*args, **options, preexec_fn=_control) as process:
-        os.close(theirs)
-        try:
-            yield Person(process, ours)
-        finally:
-            process.kill()
-            os.close(ours)
 
 
 def screen(person: Person) -> list[str]:
@@ -74,7 +54,7 @@ DISGUISE = [
 @pytest.mark.parametrize("text", DISGUISE)
 def test_a_difference_cannot_hide_what_is_overwritten(belljar: Command, house: House, text: str) -> None:
     (belljar.directory / "setup.py").write_text("mine\n")
-    with sitting(belljar, *chat(belljar, house, made({"setup.py": text}))) as person:
+    with sitting(belljar, *chat(belljar, house, made({"setup.py": text})), columns=COLUMNS) as person:
         person.wait_for(QUESTION)
         seen = screen(person)
         at = seen.index("Code execution generated output files:")
@@ -99,7 +79,7 @@ NAMES = [
 
 
 def test_names_take_their_own_lines_in_the_list(belljar: Command, house: House) -> None:
-    with sitting(belljar, *chat(belljar, house, made(dict.fromkeys(NAMES, "x")))) as person:
+    with sitting(belljar, *chat(belljar, house, made(dict.fromkeys(NAMES, "x"))), columns=COLUMNS) as person:
         person.wait_for(QUESTION)
         seen = screen(person)
         listed = seen[seen.index("Code execution generated output files:") + 1 : -1]
@@ -116,7 +96,7 @@ def test_names_take_their_own_lines_in_the_list(belljar: Command, house: House) 
 )
 def test_what_is_printed_cannot_hide_the_question(belljar: Command, house: House, printed: str) -> None:
     code = f"print({printed!r}, end='', flush=True)\n{made({'a.csv': 'x'})}"
-    with sitting(belljar, *chat(belljar, house, code)) as person:
+    with sitting(belljar, *chat(belljar, house, code), columns=COLUMNS) as person:
         person.wait_for(QUESTION)
         seen = screen(person)
         assert seen[-3:] == [
@@ -130,7 +110,7 @@ def test_what_is_printed_cannot_hide_the_question(belljar: Command, house: House
 
 def test_an_answer_to_a_question_that_was_not_ours_does_not_count(belljar: Command, house: House) -> None:
     """Code can print a question of its own; whoever falls for it has typed an answer before ours is put."""
-    with sitting(belljar, *chat(belljar, house, made({"evil.sh": "x"}))) as person:
+    with sitting(belljar, *chat(belljar, house, made({"evil.sh": "x"})), columns=COLUMNS) as person:
         person.type("yes\n")
         person.wait_for(QUESTION).type("no\n")
         assert person.end() == 0
@@ -147,7 +127,7 @@ def test_the_list_is_plain_where_nobody_is_asked(belljar: Command, house: House)
 @pytest.mark.parametrize("stream", ["stdout", "stderr"])
 def test_what_is_printed_cannot_hide_what_was_saved(belljar: Command, printed: str, stream: str) -> None:
     code = f"import sys\nprint({printed!r}, end='', file=sys.{stream}, flush=True)\n{made({'a.csv': 'x'})}"
-    with sitting(belljar, "run", "--packages", "none", "--out", ".", "-c", code) as person:
+    with sitting(belljar, "run", "--packages", "none", "--out", ".", "-c", code, columns=COLUMNS) as person:
         assert person.end() == 0
         assert [line for line in screen(person) if line][-1] == "saved ./a.csv"
 

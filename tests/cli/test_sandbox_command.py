@@ -9,6 +9,7 @@ import stat
 import time
 from collections.abc import Iterator
 from http.client import HTTPConnection, HTTPResponse
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -128,7 +129,7 @@ def test_the_banner(belljar: Command) -> None:
     with belljar.start("sandbox", "--port", "0", "--memory", "4g") as process:
         try:
             assert process.stdout is not None
-            lines = list(iter(process.stdout.readline, "Ctrl-C stops it.\n"))
+            lines = list(takewhile("Ctrl-C stops it.\n".__ne__, process.stdout))
             process.send_signal(signal.SIGINT)
             out, err = process.communicate(timeout=60)
         finally:
@@ -205,7 +206,7 @@ def test_a_unix_socket(belljar: Command) -> None:
 
 
 def test_starting_loads_nothing_heavy(belljar: Command) -> None:
-    heavy = ("openai", "pydantic", "pandas", "numpy", "matplotlib", "uvicorn", "cryptography", "uv")
+    heavy = ("openai", "pydantic", "pandas", "numpy", "matplotlib", "aiohttp", "cryptography", "uv")
     code = f"import sys, belljar.sandbox.server.run; print([name for name in {heavy} if name in sys.modules])"
     ran = belljar.python(code)
     assert (ran.stdout, ran.stderr) == ("[]\n", "")

@@ -5,6 +5,7 @@ import signal
 import socket
 import time
 from collections.abc import Iterator
+from itertools import takewhile
 
 import pytest
 from tests import traces
@@ -45,8 +46,8 @@ def asking(code: str, **further: object) -> bytes:
 def test_it_serves_and_leaves_nothing_behind(belljar: Command) -> None:
     with belljar.serve() as served:
         assert served.told.keys() == {
-            "url", "page", "models", "troubles", "nobody_at", "isolation", "packages", "keys", "state_dir", "version",
-            "pid",
+            "url", "page", "models", "troubles", "nobody_at", "isolation", "packages", "keys", "state_dir", "database",
+            "version", "pid",
         }  # fmt: skip
         assert served.told["url"].startswith("http://127.0.0.1:")
         assert served.told["page"] == f"{served.url}/"
@@ -74,7 +75,7 @@ def test_the_banner(belljar: Command) -> None:
     with belljar.start("serve", *options) as process:
         try:
             assert process.stdout is not None
-            lines = list(iter(process.stdout.readline, "Ctrl-C stops it.\n"))
+            lines = list(takewhile("Ctrl-C stops it.\n".__ne__, process.stdout))
             process.send_signal(signal.SIGINT)
             out, err = process.communicate(timeout=60)
         finally:

@@ -66,7 +66,7 @@ class _Parser(argparse.ArgumentParser):
 
 def _parser() -> argparse.ArgumentParser:
     # Loading them takes its time, in which somebody may press Ctrl-C: `main` hears of it by then.
-    from belljar.cli import chat, config, doctor, keys, models, packages, run, sandbox, serve
+    from belljar.cli import chat, config, doctor, gc, keys, models, move, packages, run, sandbox, serve
 
     parser = _Parser(
         prog="belljar",
@@ -77,7 +77,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"belljar {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
-    for command in (serve, sandbox, run, chat, models, keys, config, doctor, packages):
+    for command in (serve, sandbox, run, chat, models, keys, gc, move, config, doctor, packages):
         command.configure(commands)
     return parser
 

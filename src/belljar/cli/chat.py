@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from belljar import autorun
+from belljar.cli.command_parser import add_command
 from belljar.cli.outdir import directory_for
-from belljar.cli.settings_flags import add_sandbox_url
+from belljar.cli.settings_flags import add_sandbox_url, add_warm_pool
 from belljar.config import TIERS
 from belljar.errors import BelljarError, InvalidRequest, Unreachable, WorkspaceError
 
@@ -55,13 +56,12 @@ exit codes:
 
 
 def configure(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = commands.add_parser(
+    parser = add_command(
+        commands,
         "chat",
         help="ask a model that can run code",
         description="Ask a model that can run code, give it files, and take home the files that its code makes.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
+        examples=_EXAMPLES,
     )
     parser.add_argument("message", help="what to ask, or - for standard input")
     parser.add_argument(
@@ -71,6 +71,7 @@ def configure(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
     parser.add_argument("--model", metavar="NAME", help="the provider's default without")
     parser.add_argument("--url", metavar="URL", help="where the provider is (http://127.0.0.1:8787/v1 for a gateway)")
     add_sandbox_url(parser)
+    add_warm_pool(parser)
     parser.add_argument("--key-file", type=Path, metavar="FILE", help="a file with the key, for a gateway with keys")
     parser.add_argument(
         "--memory", choices=TIERS, metavar="TIER", help="memory that code may use: 1g, 4g, 16g or 64g (1g)"
@@ -221,7 +222,7 @@ def _pack_files(
 def _name_figures(files: Sequence[CodeExecutionOutputFile], place: Path) -> list[CodeExecutionOutputFile]:
     """Figures that were only shown never get the name of a file in `place`: nobody has chosen it."""
     from belljar.files.results import is_shown
-    from belljar.providers.output_names import figure
+    from belljar.output_names import figure
 
     taken = {file.filename for file in files if not is_shown(file)}
     found: list[CodeExecutionOutputFile] = []

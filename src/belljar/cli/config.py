@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from belljar.cli import settings_flags
+from belljar.cli.command_parser import add_command
 from belljar.config import Settings, Shown, config_file
 from belljar.errors import BadSettings
 from belljar.visible import visible, visible_lines
@@ -27,13 +28,12 @@ exit codes: 0 the settings are sound, 3 they are not.
 
 
 def configure(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = commands.add_parser(
+    parser = add_command(
+        commands,
         "config",
         help="show the settings in effect and where they came from",
         description="Show every setting, its value in effect and where that came from. Secrets are never shown.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
+        examples=_EXAMPLES,
     )
     settings_flags.add_config(parser)
     parser.add_argument("--check", action="store_true", help="only say whether a gateway could start with them")

@@ -11,7 +11,8 @@ from dataclasses import asdict, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, cast
 
-from belljar.cli.settings_flags import add_sandbox_url, load_settings
+from belljar.cli.command_parser import add_command
+from belljar.cli.settings_flags import WHERE, add_sandbox_url, add_warm_pool, load_settings
 from belljar.config import Settings
 from belljar.errors import BadSettings, BelljarError
 from belljar.visible import visible, visible_lines
@@ -42,24 +43,25 @@ examples:
   belljar doctor --attack
   belljar doctor --json | jq .level
 
-Where the setting sandbox_url names a sandbox server, that is looked at; --attack is for this host's own jail.
+Where the setting sandbox_url names sandbox servers, or sandbox_warm_pool a pool, those are looked at;
+--attack is for this host's own jail.
 
 exit codes: 0 the jail runs here, or there (and, with --attack, every attack was held off), 1 it does not.
 """
 
 
 def configure(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = commands.add_parser(
+    parser = add_command(
+        commands,
         "doctor",
         help="say what this host can enforce, and how to mend what it cannot",
         description="Look at what this host can enforce, name what is missing with the command that mends it, and "
         "start one jail to prove it.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
+        examples=_EXAMPLES,
     )
     parser.add_argument("--attack", action="store_true", help="try to get out of a jail, one line a try")
     add_sandbox_url(parser)
+    add_warm_pool(parser)
     parser.add_argument("--json", action="store_true", help="the same as JSON; with --attack one line a try")
     parser.set_defaults(main=main)
 
@@ -68,46 +70,61 @@ def main(args: argparse.Namespace) -> int:
     if args.attack:
         return _attack(args.json)
     try:
-        settings = load_settings({"sandbox_url": args.sandbox_url})
+        settings = load_settings({name: getattr(args, name) for name in WHERE})
     except BadSettings:  # told as a part of the report
         return _examine(args.json)
-    if settings.sandbox_url is not None:
-        return _examine_server(settings, settings.sandbox_url, as_json=args.json)
+    if settings.runs_elsewhere:
+        return _examine_server(settings, as_json=args.json)
     return _examine(args.json)
 
 
-def _examine_server(settings: Settings, url: str, *, as_json: bool) -> int:
-    """Whether code can run on that server, from here."""
+def _examine_server(settings: Settings, *, as_json: bool) -> int:
+    """Whether code can run there, from here: each server is looked at, and code is run on one that is well."""
     from belljar.sandbox.default import settled_source
     from belljar.sandbox.local.diagnosis import Check, Report
     from belljar.sandbox.packages.stack import judge_stack
 
     source = cast("RemoteSource", settled_source(settings))
-    try:
+    pool, urls = settings.warm_pool, settings.sandbox_url or ()
+    looked_at = [(url, settled_source(replace(settings, sandbox_url=(url,)))) for url in urls]
+    remedy = "see that it runs, and what `belljar doctor` says on its host"
+    where: dict[str, object] = {"sandbox_url": urls[0] if len(urls) == 1 else [*urls]}
+    what = "sandbox server"
+    if pool is not None:
+        what, remedy = "warm pool", "see docs/kubernetes.md for what the cluster needs"
+        looked_at, where = [(f"{pool} in {settings.sandbox_namespace}", source)], {"sandbox_warm_pool": pool}
+    checks: list[Check] = []
+    for place, one in looked_at:
+        one = cast("RemoteSource", one)
+        try:
+            one.learn()
+            checks.append(Check(what, True, f"{place}: {one.isolation}"))
+        except BelljarError as error:
+            checks.append(Check(what, False, str(error), remedy))
+    well = any(check.ok for check in checks)
+    if well and len(urls) > 1:
         source.learn()
-        check = Check("sandbox server", True, f"{url}: {source.isolation}")
-    except BelljarError as error:
-        remedy = "see that it runs, and what `belljar doctor` says on its host"
-        check = Check("sandbox server", False, str(error), remedy)
-    report = Report((check,), ())
-    proof: dict[str, Any] = {"ok": False, "error": "not tried: the sandbox server does not answer as it should"}
-    if check.ok:
+    elif well:
+        source = cast("RemoteSource", looked_at[0][1])
+    report = Report(tuple(checks), ())
+    proof: dict[str, Any] = {"ok": False, "error": f"not tried: the {what} does not answer as it should"}
+    if well:
         stack = judge_stack(source.packages)
         words = "the standard library" if settings.packages == "none" else f"{stack.summary} (there)"
         proof = _prove_server(source, words)
     if as_json:
-        print(json.dumps({"level": "full" if proof["ok"] else "refused", "sandbox_url": url, **asdict(report),
+        print(json.dumps({"level": "full" if proof["ok"] else "refused", **where, **asdict(report),
                           "proof": proof, "boundary": " ".join(BOUNDARY)}, indent=2))  # fmt: skip
         return 0 if proof["ok"] else 1
     _print_checks(report)
     print()
     if proof["ok"]:
         print(
-            f"Code runs on the sandbox server: started in {proof['start_ms']:g} ms, 1 + 1 = 2 in {proof['cell_ms']:g} "
+            f"Code runs on the {what}: started in {proof['start_ms']:g} ms, 1 + 1 = 2 in {proof['cell_ms']:g} "
             f"ms, gone in {proof['end_ms']:g} ms.\nA sandbox starts with {proof['packages']}."
         )
     else:
-        print(f"No code can run on the sandbox server: {visible_lines(proof['error'])}")
+        print(f"No code can run on the {what}: {visible_lines(proof['error'])}")
     print("\n".join(BOUNDARY).replace("shares with you", "shares with the server's host"))
     return 0 if proof["ok"] else 1
 

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from belljar.cli import settings_flags
+from belljar.cli.command_parser import add_command
 from belljar.errors import InvalidRequest, NotFound
 
 if TYPE_CHECKING:
@@ -28,13 +29,12 @@ examples:
 
 
 def configure(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = commands.add_parser(
+    parser = add_command(
+        commands,
         "keys",
         help="make, list and revoke the keys of the gateway",
         description="Make, list and revoke the gateway's keys. A gateway that listens beyond this machine needs one.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
+        examples=_EXAMPLES,
     )
     actions = parser.add_subparsers(dest="action", metavar="ACTION", title="actions", required=True)
     add = actions.add_parser("add", help="make a key and show it, once", allow_abbrev=False)
@@ -108,12 +108,13 @@ def _revoke(args: argparse.Namespace) -> int:
 def _with_records(args: argparse.Namespace, act: Callable[[Records], Awaitable[T]]) -> T:
     import asyncio
 
-    from belljar.gateway.store.local_store import open_store
+    from belljar.gateway.store.configured_store import open_records
 
-    settings = settings_flags.load_settings({"state_dir": args.state_dir}, file=args.config)
+    flags = {"state_dir": args.state_dir, "database": args.database}
+    settings = settings_flags.load_settings(flags, file=args.config)
 
     async def run() -> T:
-        records, _ = open_store(settings.state_dir)
+        records = await open_records(settings)
         try:
             return await act(records)
         finally:

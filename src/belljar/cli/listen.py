@@ -10,13 +10,19 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+from belljar.config import variables
 from belljar.errors import InvalidRequest
 
 _BACKLOG = 2048
+_FIRST_PASSED = 3
+"""The descriptor of the first socket that systemd passes on: SD_LISTEN_FDS_START."""
 
 
-def listen(host: str, port: int) -> socket.socket:
-    """A socket of our own at this address; `InvalidRequest` names what is in the way and the remedy."""
+def listen(host: str, port: int, *, shared: bool = False) -> socket.socket:
+    """A socket of our own at this address; `InvalidRequest` names what is in the way and the remedy.
+
+    A `shared` one lets further sockets of this user have the same address.
+    """
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         door = socket.socket(family, kind, protocol)
@@ -24,6 +30,8 @@ def listen(host: str, port: int) -> socket.socket:
         raise _no_address(host, error) from None
     try:
         door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if shared:
+            door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         door.bind(address)
         door.listen(_BACKLOG)
     except OSError as error:
@@ -48,7 +56,14 @@ def _no_address(host: str, error: OSError | UnicodeError) -> InvalidRequest:
 
 @contextlib.contextmanager
 def listen_unix(path: Path) -> Iterator[socket.socket]:
-    """A socket that is a file for its owner alone; one that is left of an earlier server is replaced."""
+    """A socket that is a file for its owner alone; one that is left of an earlier server is replaced.
+
+    One that systemd has made there (a unit with ListenStream) is used as it is, and left: it says itself who may come.
+    """
+    if (passed := _find_passed(path)) is not None:
+        with passed:
+            yield passed
+        return
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as door:
         os.fchmod(door.fileno(), 0o600)  # before anyone can see it
         try:
@@ -80,3 +95,17 @@ def _remove_stale(path: Path) -> None:
                 os.unlink(path)
             else:
                 raise OSError(errno.EADDRINUSE, "another server listens there")
+
+
+def _find_passed(path: Path) -> socket.socket | None:
+    """The one that systemd passed on to this process, and to no parent of it, if it is at this path."""
+    told = variables("LISTEN_PID", "LISTEN_FDS")
+    if told.get("LISTEN_PID") != str(os.getpid()) or not told.get("LISTEN_FDS", "").isdecimal():
+        return None
+    for descriptor in range(_FIRST_PASSED, _FIRST_PASSED + int(told["LISTEN_FDS"])):
+        door = socket.socket(fileno=descriptor)
+        if door.family == socket.AF_UNIX and door.getsockname() == os.fspath(path):
+            door.set_inheritable(False)
+            return door
+        door.detach()
+    return None

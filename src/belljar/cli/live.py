@@ -68,6 +68,10 @@ class _Answer:
         self._answer = answer
         self._see = see
 
+    @property
+    def headers(self) -> Any:
+        return self._answer.headers
+
     def iter_bytes(self) -> Iterator[bytes]:
         """An event at a time, so that what is shown of it comes before what the client makes of it."""
         lines = Lines()

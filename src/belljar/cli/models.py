@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from http.client import HTTPException
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from belljar.cli.command_parser import add_command
 from belljar.visible import visible
 
 if TYPE_CHECKING:
@@ -29,13 +31,12 @@ examples:
 
 
 def configure(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = commands.add_parser(
+    parser = add_command(
+        commands,
         "models",
         help="show which providers and models can be used here",
         description="Show which providers can be used from here, and why the others cannot. No vendor is asked.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
+        examples=_EXAMPLES,
     )
     parser.add_argument("--json", action="store_true", help="the same as JSON")
     parser.set_defaults(main=main)
@@ -83,9 +84,7 @@ def _look(provider: str, settings: ApiSettings) -> ProviderStatus:
         rows = sorted(get_models_by_provider(provider), key=lambda row: row.ends is not None)  # those that stay first
         known = [row.id for row in rows if row.id != vendor.model]
         return ProviderStatus(provider, True, (vendor.model, *known))
-    return _local(
-        provider, vendor_settings.address_for(provider, settings), vendor_settings.key_for(provider, settings)
-    )
+    return _local(vendor, vendor_settings.address_for(provider, settings), vendor_settings.key_for(provider, settings))
 
 
 def _is_installed(module: str) -> bool:
@@ -108,14 +107,14 @@ def _by_login(vendor: Vendor, settings: ApiSettings) -> ProviderStatus:
     return ProviderStatus(vendor.name, True, tuple(model.id for model in get_models_by_provider(vendor.models)))
 
 
-def _local(provider: str, address: str, key: str | None) -> ProviderStatus:
+def _local(vendor: Vendor, address: str, key: str | None) -> ProviderStatus:
     """A server of one's own: what it lists. A gateway that is asked looks for model servers again."""
     from belljar.gateway.upstream import model_lists
-    from belljar.gateway.upstream.endpoint import without_models
-    from belljar.providers import vendor_settings
+    from belljar.gateway.upstream.endpoint import explain_no_models
 
+    provider, dialect = vendor.name, vendor.dialect()
     try:
-        status, body = _get(f"{address}/models", key)
+        status, body = _get(f"{address}{dialect.list_path}", dialect.headers(key))
     except TimeoutError:
         return ProviderStatus(provider, False, (), f"{address}: it took longer than {_PATIENCE:g} s")
     except (OSError, HTTPException, ValueError):
@@ -123,19 +122,19 @@ def _local(provider: str, address: str, key: str | None) -> ProviderStatus:
         return ProviderStatus(provider, False, (), f"nobody answers at {address}{start}")
     listed = model_lists.judge(status, body)
     if isinstance(listed, model_lists.Missing):
-        keys = vendor_settings.VENDORS[provider].keys if listed.locked else ()
+        keys = vendor.keys if listed.locked else ()
         return ProviderStatus(provider, False, (), f"{address}: {listed.why}" + "".join(f"; set {key}" for key in keys))
     if not listed:
-        return ProviderStatus(provider, False, (), f"{address}: {without_models(provider)}")
+        return ProviderStatus(provider, False, (), f"{address}: {explain_no_models(vendor)}")
     return ProviderStatus(provider, True, tuple(listed))
 
 
-def _get(url: str, key: str | None) -> tuple[int, bytes]:
+def _get(url: str, headers: Mapping[str, str]) -> tuple[int, bytes]:
     """Status and body, whatever the status is."""
     import urllib.error
     import urllib.request
 
-    request = urllib.request.Request(url, headers={"Authorization": f"Bearer {key}"} if key else {})
+    request = urllib.request.Request(url, headers=dict(headers))
     try:
         with urllib.request.urlopen(request, timeout=_PATIENCE) as answer:
             return answer.status, answer.read(_LARGEST)

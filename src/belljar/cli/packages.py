@@ -8,7 +8,8 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
-from belljar.cli.settings_flags import add_sandbox_url, load_settings
+from belljar.cli.command_parser import add_command
+from belljar.cli.settings_flags import WHERE, add_sandbox_url, add_warm_pool, load_settings
 from belljar.config import Settings
 
 if TYPE_CHECKING:
@@ -25,22 +26,22 @@ examples:
 
 
 def configure(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = commands.add_parser(
+    parser = add_command(
+        commands,
         "packages",
         help="list the packages a sandbox starts with",
         description="List the packages that a sandbox starts with: name and version, one a line.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
+        examples=_EXAMPLES,
     )
     add_sandbox_url(parser)
+    add_warm_pool(parser)
     parser.add_argument("--json", action="store_true", help="one JSON array of {name, version}")
     parser.set_defaults(main=main)
 
 
 def main(args: argparse.Namespace) -> int:
-    settings = load_settings({"sandbox_url": args.sandbox_url})
-    found, less = _list_local(settings) if settings.sandbox_url is None else _list_remote(settings)
+    settings = load_settings({name: getattr(args, name) for name in WHERE})
+    found, less = _list_remote(settings) if settings.runs_elsewhere else _list_local(settings)
     if less:
         print(f"belljar: a sandbox starts with {less}", file=sys.stderr)
     if args.json:
@@ -61,7 +62,7 @@ def _list_local(settings: Settings) -> tuple[Sequence[Installed], str]:
 
 
 def _list_remote(settings: Settings) -> tuple[Sequence[Installed], str]:
-    """The same of the sandbox server."""
+    """The same of the sandbox server, or the pods."""
     from belljar.sandbox.default import settled_source
     from belljar.sandbox.packages.stack import judge_stack
 

@@ -14,8 +14,9 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, BinaryIO
 
+from belljar.cli.command_parser import add_command
 from belljar.cli.outdir import make_directory
-from belljar.cli.settings_flags import add_packages, add_sandbox_url, load_settings
+from belljar.cli.settings_flags import WHERE, add_packages, add_sandbox_url, add_warm_pool, load_settings
 from belljar.errors import BelljarError, InvalidRequest, NotFound
 
 if TYPE_CHECKING:
@@ -54,13 +55,12 @@ exit codes:
 
 
 def configure(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = commands.add_parser(
+    parser = add_command(
+        commands,
         "run",
         help="run Python in a fresh jail",
         description="Run a script or a piece of Python in a fresh jail; show what it prints as it prints it.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
+        examples=_EXAMPLES,
     )
     parser.add_argument("script", nargs="?", help="the file to run, or - for standard input")
     parser.add_argument("-c", dest="code", metavar="CODE", help="the code itself")
@@ -80,6 +80,7 @@ def configure(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
     parser.add_argument("--cpus", type=float, metavar="N", help="processors it may use at once (all)")
     add_packages(parser)
     add_sandbox_url(parser)
+    add_warm_pool(parser)
     parser.add_argument(
         "--require",
         dest="requirements",
@@ -101,7 +102,7 @@ class FileArgument:
 
 
 def main(args: argparse.Namespace) -> int:
-    flags = ("timeout", "memory", "packages", "sandbox_url")
+    flags = ("timeout", "memory", "packages", *WHERE)
     settings = load_settings({name: getattr(args, name) for name in flags})
     code, script = read_code(args.script, args.code)
     if args.overwrite and args.out is None:
@@ -127,7 +128,7 @@ def main(args: argparse.Namespace) -> int:
             cpus=args.cpus,
             disk=args.disk,
             output=_OUTPUT,
-            packages="auto" if settings.sandbox_url is None else settings.packages,  # the jail has been told already
+            packages=settings.packages if settings.runs_elsewhere else "auto",  # the jail has been told already
             source=source,
         )
         with box:

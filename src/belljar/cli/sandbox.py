@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import sys
 from contextlib import AbstractContextManager
 from dataclasses import asdict
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Literal, cast
 
 from belljar import __version__
 from belljar.cli import settings_flags
+from belljar.cli.command_parser import add_command
 from belljar.config import TIERS
 from belljar.errors import InvalidRequest
 
@@ -42,14 +44,13 @@ exit codes:
 
 
 def configure(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = commands.add_parser(
+    parser = add_command(
+        commands,
         "sandbox",
         help="serve this host's sandboxes to gateways elsewhere",
         description="Serve this host's sandboxes over HTTP: to a gateway on another machine, under another user, in a "
         "pod; or to anything else that has code to run.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
+        examples=_EXAMPLES,
     )
     parser.add_argument("--host", dest="sandbox_host", metavar="ADDRESS", help="where to listen (127.0.0.1)")
     parser.add_argument("--port", dest="sandbox_port", metavar="N", help="the port, or 0 for any that is free (8080)")
@@ -77,6 +78,7 @@ def configure(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
     settings_flags.add_config(parser)
     parser.add_argument("--log-level", metavar="LEVEL", help="debug, info, warning or error (info)")
     parser.add_argument("--json", action="store_true", help="one JSON line in place of the banner")
+    parser.add_argument("--with-parent", action="store_true", help=argparse.SUPPRESS)
     parser.set_defaults(main=main)
 
 
@@ -92,6 +94,10 @@ def main(args: argparse.Namespace) -> int:
     from belljar.sandbox.local.probe import check_platform
 
     check_platform()
+    if args.with_parent:
+        from belljar.sandbox.local.linux import die_with_parent
+
+        die_with_parent(signal.SIGTERM)
     import asyncio
 
     from belljar.gateway.server import log
@@ -141,7 +147,8 @@ def _announce(started: Started, settings: Settings, *, as_json: bool) -> None:
     if started.token:
         access = "every request needs the token"
     elif settings.sandbox_socket is not None:
-        access = "this user alone"
+        shared = os.stat(settings.sandbox_socket).st_mode & 0o077
+        access = "whoever may open the socket" if shared else "this user alone"
     else:
         access = "whoever can connect, by --open" if settings.sandbox_open else "this machine alone, without a token"
     print(f"belljar {__version__}\n")

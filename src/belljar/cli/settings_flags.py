@@ -32,11 +32,38 @@ def add_packages(parser: argparse.ArgumentParser) -> None:
     )
 
 
+WHERE = ("sandbox_url", "sandbox_warm_pool", "sandbox_namespace")
+"""What the flags of `add_sandbox_url` and `add_warm_pool` set."""
+
+
 def add_sandbox_url(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--sandbox-url", metavar="URL", help="run code on this sandbox server (see: belljar sandbox)")
+    parser.add_argument(
+        "--sandbox-url",
+        action="append",
+        metavar="URL",
+        help="run code on this sandbox server (see: belljar sandbox); several times for several servers",
+    )
+
+
+def add_warm_pool(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--sandbox-warm-pool", metavar="NAME", help="run code in pods claimed from this warm pool of Kubernetes"
+    )
+    parser.add_argument("--sandbox-namespace", metavar="NAME", help="the namespace of that pool (default)")
 
 
 def add_state(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--state-dir", type=os.path.abspath, metavar="DIR", help="the database and the files (~/.local/state/belljar)"
+    )
+    parser.add_argument(
+        "--database",
+        metavar="URL",
+        help="a PostgreSQL that several gateways share: postgresql://USER@HOST/NAME; with a password: BELLJAR_DATABASE",
+    )
+
+
+def add_blobs(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--blobs", metavar="s3://BUCKET/PREFIX", help="keep the bytes of files in a bucket, in place of --state-dir"
     )
