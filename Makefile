@@ -3,9 +3,13 @@ BIN := .venv/bin
 READY := .venv/ready
 CLIENTS := .venv/clients/ready
 MODEL := .venv/model/ready
+# Processes that run tests, by default one a core. Tests also wait: more of them use that time, `make test TEST_WORKERS=4`.
+TEST_WORKERS ?= auto
 export PYTHON
+# Many images forbid Python to write bytecode: each of a thousand processes would compile anew what it imports.
+unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: all serve run lint check test test-fresh test-model cover fix record lock bench soak size clean
+.PHONY: all serve run lint check test test-fresh test-model kubernetes cover fix record lock bench soak size clean
 all: lint test
 
 serve: $(READY)
@@ -24,11 +28,11 @@ lint: $(READY)
 	$(BIN)/python scripts/reachable.py
 
 check: lint
-	$(BIN)/pytest -q -n auto tests/unit
+	$(BIN)/pytest -q -n $(TEST_WORKERS) --dist worksteal tests/unit
 
 test: $(READY) $(CLIENTS)
 	sh scripts/programs
-	$(BIN)/pytest -n auto
+	$(BIN)/pytest -n $(TEST_WORKERS) --dist worksteal --vendor-coverage
 
 # The same on bare Debians, as root and as an ordinary user: what passes here must pass where nothing is set up.
 test-fresh:
@@ -38,8 +42,12 @@ test-fresh:
 test-model: $(READY) $(MODEL)
 	$(BIN)/pytest -n 0 -m model tests/model
 
+# A real API server for the tests of claims, built from Debian's sources the first time; `make test` uses it from then on.
+kubernetes:
+	sh scripts/kubernetes
+
 cover: $(READY)
-	$(BIN)/pytest -q -n auto --vendor-coverage tests/unit/vendors
+	$(BIN)/pytest -q -n $(TEST_WORKERS) --vendor-coverage tests/unit/vendors
 
 fix: $(READY)
 	$(BIN)/ruff format
@@ -60,6 +68,7 @@ bench: $(READY)
 	$(BIN)/python bench/gateway.py
 	$(BIN)/python bench/workspace.py
 
+# SOAK_CLIENTS=200 SOAK_STEPS=30 SOAK_SEED=7 SOAK_MINUTES=10 for several gateways under faults (tests/consistency).
 soak: $(READY)
 	$(BIN)/pytest -m soak --timeout 0 -o faulthandler_timeout=0
 

@@ -44,7 +44,7 @@ def mentions(package: str, path: Path) -> set[str]:
             base = ".".join(filter(None, (above, node.module)))
             names |= {base, *(f"{base}.{alias.name}" for alias in node.names)}
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and "belljar." in node.value:
-            names |= {word.strip("'\"()[]:;,") for word in node.value.replace(";", " ").split()}
+            names |= {word.strip("'\"()[]:;,") for word in node.value.replace(";", " ").replace(":", " ").split()}
     return names
 
 

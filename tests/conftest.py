@@ -1,19 +1,29 @@
 """What every test shares: no settings or keys from outside, a directory of its own, no silent skips."""
 
+from __future__ import annotations
+
 import compileall
+import contextlib
+import gc
 import os
 import signal
 import sys
 from collections import Counter
+from collections.abc import Generator, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
 from tests.helpers import proofs, vendor_coverage
+from tests.helpers.programs import has_control_plane
 
 # How long an example takes says how busy the machine is; a time limit on it fails where it should not.
 settings.register_profile("default", deadline=None)
 settings.load_profile(settings.get_current_profile_name())
+
+if TYPE_CHECKING:
+    from tests.helpers.postgres import Postgres
 
 ROOT = Path(__file__).parents[1]
 
@@ -47,10 +57,51 @@ def compile_once(config: pytest.Config) -> None:
         compileall.compile_dir(ROOT / "src", quiet=2)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What is collected stays to the end: looking for garbage in it again and again takes two fifths of the time."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+@pytest.fixture(scope="session")
+def empty_directories(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The same one again and again, until somebody leaves something in it."""
+
+    def make() -> Iterator[Path]:
+        while True:
+            made = tmp_path_factory.mktemp("empty")
+            while made.is_dir() and not os.listdir(made):
+                yield made
+
+    return make()
+
+
 @pytest.fixture(autouse=True)
-def own_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A stray file lands in the test's own directory, never in the checkout."""
-    monkeypatch.chdir(tmp_path)
+def own_directory(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A stray file lands in a directory of the test's, never in the checkout: in `tmp_path`, where it asks for that.
+
+    To make one for each of ten thousand tests that want none takes longer than most of them.
+    """
+    if "tmp_path" in request.fixturenames:
+        where: Path = request.getfixturevalue("tmp_path")
+    else:
+        where = next(request.getfixturevalue("empty_directories"))
+    with contextlib.chdir(where):
+        yield
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    """A PostgreSQL server of this worker's, started when first asked for; each test makes a database of its own."""
+    from tests.helpers.postgres import running
+
+    with running() as server:
+        yield server
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -66,6 +117,15 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         told = "; ".join(f"{count} {reason}" for reason, count in reasons.most_common())
         judged = ", which is a failure in CI" if os.environ.get("CI") else ""
         terminalreporter.write_line(f"skipped {reasons.total()} tests{judged}: {told}", yellow=True)
+    if claims_over_stand_in(config):
+        terminalreporter.write_line("claims were tested over our own API server only; a real one: make kubernetes")
+
+
+def claims_over_stand_in(config: pytest.Config) -> bool:
+    """Tests of claims ran, and none over a real API server."""
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    passed = reporter.stats.get("passed", []) if isinstance(reporter, pytest.TerminalReporter) else []
+    return not has_control_plane() and any(report.nodeid.startswith("tests/kubernetes/") for report in passed)
 
 
 def skipped(config: pytest.Config) -> Counter[str]:

@@ -18,7 +18,7 @@ class Traces:
     processes: tuple[str, ...]
     descriptors: tuple[tuple[str, int], ...]
     cgroups: tuple[str, ...]
-    mounts: int
+    mounts: tuple[str, ...]
     temporary: tuple[str, ...]
 
 
@@ -29,7 +29,7 @@ def of(pid: int | None = None) -> Traces:
         processes=tuple(sorted(f"{child} {_name(child)}" for child in descendants(pid))),
         descriptors=tuple(sorted(_descriptors(pid).items())),
         cgroups=cgroups(pid),
-        mounts=len(Path("/proc/self/mountinfo").read_text().splitlines()),
+        mounts=_mounts(),
         temporary=tuple(sorted(os.listdir(tempfile.gettempdir()))),
     )
 
@@ -56,6 +56,13 @@ def descendants(pid: int) -> list[int]:
         found += more
         left += more
     return found
+
+
+def _mounts() -> tuple[str, ...]:
+    """Where a jail builds its root, and below: none of its own may be seen here. Others mount elsewhere meanwhile."""
+    built = {"/", "/proc", "/tmp", *(f"/tmp/{name}" for name in os.listdir("/"))}
+    points = (line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines())
+    return tuple(sorted(point for point in points if "/".join(point.split("/")[:3]) in built or point in built))
 
 
 def _name(pid: int) -> str:

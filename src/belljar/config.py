@@ -20,10 +20,10 @@ TIERS = ("1g", "4g", "16g", "64g")
 PACKAGES = ("auto", "data", "none")
 DATA_EXTRA = "pip install 'belljar[data]'"
 """Gets what `packages = data` stands for."""
-DIALECTS = ("chat", "openai", "anthropic", "gemini", "xai")
 
 _SIZES = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 _TIMES = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_AGES = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 FETCH_VARIABLES = re.compile(
     r"PATH|HOME|NETRC|SSL_CERT_(FILE|DIR)|SSL_CLIENT_CERT|(HTTPS?|ALL|NO)_PROXY|(https?|all|no)_proxy"
     r"|UV|UV_(DEFAULT_INDEX|INDEX\w*|EXTRA_INDEX_URL|FIND_LINKS|NO_INDEX|OFFLINE|KEYRING_PROVIDER|INSECURE_HOST"
@@ -81,6 +81,16 @@ def _seconds(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e9:
         raise Wrong("a number of seconds above 0")
     return float(value)
+
+
+def _age(value: object) -> int:
+    """A time in whole seconds, from their number or text such as "12h", "30d" or "8w"."""
+    if isinstance(value, str):
+        found = re.fullmatch(r"(\d{1,9})\s*([smhdw]?)", value.strip().lower())
+        value = int(found[1]) * _AGES[found[2] or "s"] if found else None
+    if isinstance(value, bool) or not isinstance(value, int) or not 60 <= value < 10**10:
+        raise Wrong("a time of a minute or more, such as 12h, 30d or 8w")
+    return value
 
 
 def size(value: object) -> int:
@@ -194,11 +204,51 @@ def sandbox_address(value: object) -> str:
         raise Wrong(str(wrong) if wrong.hidden else wanted, hidden=wrong.hidden) from None
 
 
+def _sandbox_addresses(value: object) -> tuple[str, ...]:
+    """One or several, each once."""
+    try:
+        given = _names(value)
+    except Wrong:
+        given = (cast(str, value),)
+    return tuple(dict.fromkeys(sandbox_address(one) for one in given or ("",)))
+
+
+def _kubernetes_name(value: object) -> str:
+    """What an object of Kubernetes can be called."""
+    if not isinstance(value, str) or not re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", value.strip()):
+        raise Wrong("a name of Kubernetes: at most 63 small letters, digits and '-'")
+    return value.strip()
+
+
+def _bucket(value: object) -> str:
+    """A bucket and a prefix in it, without a slash at the end."""
+    text = _text(value).strip().rstrip("/")
+    if "@" in text:
+        raise Wrong(
+            "a bucket without a name and password in it; AWS_ACCESS_KEY_ID and the like are theirs", hidden=True
+        )
+    if not re.fullmatch(r"s3://[a-z0-9][a-z0-9._-]{1,61}[a-z0-9](/[^/?#\s][^?#\s]*)?", text):
+        raise Wrong("a bucket such as s3://belljar or s3://belljar/production")
+    return text
+
+
 def _token(value: object) -> str:
     """What a header can hold."""
     if not isinstance(value, str) or not re.fullmatch(r"[!-~]+", value):
         raise Wrong("a text of ASCII characters without spaces", hidden=True)
     return value
+
+
+def _database(value: object) -> str:
+    """The address of a database, which may hold a password."""
+    from belljar.database_address import Address
+
+    if not isinstance(value, str):
+        raise Wrong("a text", hidden=True)
+    try:
+        return Address(value).dsn
+    except ValueError as error:
+        raise Wrong(str(error), hidden=True) from None
 
 
 def _origins(value: object) -> tuple[str, ...]:
@@ -242,14 +292,17 @@ class Upstream:
     """Models are reached as NAME/MODEL, and by their bare name where it is clear."""
     base_url: str
     dialect: str = "chat"
-    """The wire that it speaks: `chat` for chat completions, `openai` for the Responses API, or a vendor's own."""
+    """The wire that it speaks: `chat` for chat completions, `openai` for the Responses API, or a vendor's own.
+
+    The gateway checks it, which knows the vendors.
+    """
     api_key: str | None = field(default=None, repr=False)
     api_key_env: str | None = None
     """The environment variable that `api_key` was to be read from, where the file names one."""
     models: tuple[str, ...] = ()
     """Offered without asking the server for its list; patterns with * are allowed."""
     quirks: str | None = None
-    """A row of the quirks table in `vendors.registry`; without, the server is asked, or it is guessed from the name."""
+    """A row of `KINDS` in `vendors.registry`; without, the server is asked, or it is guessed from the name."""
     headers: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}), repr=False)
     timeout: float = 600.0
     """Seconds without a byte before the connection is given up."""
@@ -277,6 +330,24 @@ class Settings:
         default_factory=lambda: _state_home(os.environ), metadata={"read": _path, "home": _state_home}
     )
     """The database and the files of the gateway."""
+    database: str | None = _setting(None, _or_none(_database), secret=True)
+    """A PostgreSQL that several gateways share, in place of the one in `state_dir`: postgresql://USER@HOST/NAME."""
+    database_file: Path | None = field(default=None, metadata={"read": _or_none(_path)})
+    """A file that holds that address, with its password."""
+    peer_address: str | None = _setting(None, _or_none(_url))
+    """Where other gateways of the same database reach this one, where that is not where it listens: http://HOST:PORT."""
+    blobs: str | None = _setting(None, _or_none(_bucket))
+    """Where the bytes of files are kept: s3://BUCKET/PREFIX; without, in `state_dir`."""
+    blobs_endpoint: str | None = _setting(None, _or_none(_url))
+    """The address of an S3 server that is not AWS's."""
+    blobs_region: str | None = _setting(None, _or_none(_text))
+    """The region of the bucket; as AWS's own settings say without, and us-east-1 where they do not."""
+    blobs_ca: Path | None = field(default=None, metadata={"read": _or_none(_path)})
+    """Certificates to trust for the S3 server, a PEM file; the system's without."""
+    blobs_cache: int = _setting(8 << 30, size)
+    """Bytes of files from the bucket that are kept in `cache_dir`, beside what is in use."""
+    gateway_timeout: float = _setting(6.0, _seconds)
+    """Seconds of silence after which the other gateways take over what this one held."""
     page: bool = _setting(True, _switch, flag="--no-page")
     """Serve the page at /."""
     project: Path | None = field(default=None, metadata={"read": _or_none(_path)})
@@ -317,8 +388,10 @@ class Settings:
     """Of a container that asks for no `memory_limit`."""
     container_minutes: int = _setting(20, _whole(1))
     """Idle minutes after which a container expires, where nothing else is asked for."""
-    sandbox_url: str | None = _setting(None, _or_none(sandbox_address))
-    """A sandbox server to run code on: http://, https:// or unix:///path; without, code runs in this host's jail."""
+    workers: int = _setting(1, _whole(1, 64))
+    """Gateways behind one port, each a process; above 1, code runs on one sandbox server that is started for them."""
+    sandbox_url: tuple[str, ...] | None = _setting(None, _or_none(_sandbox_addresses))
+    """Sandbox servers to run code on: http://, https:// or unix:///path; without, code runs in this host's jail."""
     sandbox_token: str | None = _setting(None, _or_none(_token), secret=True)
     """What a sandbox server asks of its clients: the same on both sides."""
     sandbox_host: str = _setting("127.0.0.1", _text, flag="--host")
@@ -329,12 +402,24 @@ class Settings:
     """A unix socket that a sandbox server listens on, in place of an address."""
     sandbox_open: bool = _setting(False, _switch, flag="--open")
     """A sandbox server may listen to others without a token: the network keeps them out."""
-    sandbox_template: str | None = _setting(None, _or_none(_text))
-    """A Kubernetes SandboxTemplate to claim sandboxes from; not together with `sandbox_url`."""
-    sandbox_namespace: str = _setting("default", _text)
+    sandbox_warm_pool: str | None = _setting(None, _or_none(_kubernetes_name))
+    """A Kubernetes SandboxWarmPool to claim sandboxes from; not together with `sandbox_url`."""
+    sandbox_template: str | None = _setting(None, _or_none(_kubernetes_name))
+    """The same in the founding documents' words: the warm pool that has this template's name."""
+    sandbox_namespace: str = _setting("default", _kubernetes_name)
     """The Kubernetes namespace to claim sandboxes in."""
     claim_timeout: float = _setting(30.0, _seconds)
     """Seconds to wait for a claimed sandbox, or for a sandbox server that does not answer."""
+
+    # How long things are kept that nobody deletes; `none` is for ever.
+    keep_responses: int | None = _setting(None, _or_none(_age))
+    """Of responses, since they were made; a chain is kept for as long as its youngest is."""
+    keep_events: int | None = _setting(None, _or_none(_age))
+    """Of the events of background responses that are over, since those were made."""
+    keep_containers: int | None = _setting(None, _or_none(_age))
+    """Of containers with their files, since they were last used."""
+    keep_files: int | None = _setting(None, _or_none(_age))
+    """Of uploaded files, since they were uploaded."""
 
     # Quotas of each key; `none` is no limit.
     quota_requests: int | None = _setting(None, _or_none(_whole(1)))
@@ -350,7 +435,7 @@ class Settings:
     cache_dir: Path = field(
         default_factory=lambda: _cache_home(os.environ), metadata={"read": _path, "home": _cache_home}
     )
-    """Package layers and the font list."""
+    """Package layers, the font list, and copies of files from a bucket."""
     max_sandboxes: int = _setting(256, _whole(1))
     """Sandboxes alive at once."""
     warm: int = _setting(2, _whole(0))
@@ -407,10 +492,12 @@ class Settings:
                 raise BadSettings(f"{before.key} and {one.key} are one setting ({one.origin}); keep one of them")
             given[one.name] = one
             values[one.name] = _upstreams(one, variables) if one.name == "upstreams" else _value(one)
-        if values.get("sandbox_url") and values.get("sandbox_template"):
-            url, template = given["sandbox_url"], given["sandbox_template"]
-            where = url.origin if url.origin == template.origin else f"{url.origin}; {template.origin}"
-            raise BadSettings(f"{url.key} and {template.key} are both set ({where}); leave one of them out")
+        where_code_runs = [given[name] for name in _WHERE_CODE_RUNS if values.get(name)]
+        if len(where_code_runs) > 1:
+            first, second, *_ = where_code_runs
+            where = first.origin if first.origin == second.origin else f"{first.origin}; {second.origin}"
+            raise BadSettings(f"{first.key} and {second.key} are both set ({where}); leave one of them out")
+        _check_database(given, values)
         for name, home in _HOMES.items():
             if name not in values:
                 values[name] = home(variables)
@@ -421,23 +508,32 @@ class Settings:
             origins=MappingProxyType({name: one.source for name, one in given.items()}),
         )
 
+    @property
+    def warm_pool(self) -> str | None:
+        """The warm pool of Kubernetes that a gateway claims sandboxes from."""
+        return self.sandbox_warm_pool or self.sandbox_template
+
+    @property
+    def runs_elsewhere(self) -> bool:
+        """Code runs on sandbox servers or in pods, and not on this host."""
+        return self.sandbox_url is not None or self.warm_pool is not None
+
     def check_gateway(self) -> None:
-        """What only a gateway needs: a platform, sandboxes of this version, a project, keys of its upstreams."""
+        """What only a gateway needs: a platform, a project, keys of its upstreams."""
         if sys.platform == "win32":
             raise BadSettings(
                 "a gateway does not run on Windows: it needs file locks that Windows has not; run `belljar serve` in "
                 "WSL 2 or on another machine, and name it: belljar chat --url URL"
             )
-        if self.code_interpreter and self.sandbox_template is not None:
-            raise BadSettings(
-                f"sandbox_template: {self.sandbox_template!r} cannot be used: sandboxes from Kubernetes are not "
-                f"available in this version ({self.origins.get('sandbox_template', 'set in code')}); leave it out, and "
-                "code runs in this host's own jail"
-            )
         if self.project is not None and not self.project.is_dir():
             raise BadSettings(
                 f"project: {str(self.project)!r} is not a directory ({self.origins.get('project', 'set in code')}); "
                 "name one that is there, or leave it out"
+            )
+        if self.project is not None and (self.database or self.database_file) is not None:
+            raise BadSettings(
+                "project: it does not go with a database that several gateways share, as each would have other files "
+                f"({self.origins.get('project', 'set in code')}); leave one of them out"
             )
         for one in self.upstreams:
             if one.api_key_env is not None and one.api_key is None:
@@ -460,6 +556,8 @@ _HOMES: Mapping[str, Callable[[Mapping[str, str]], Path]] = {
     one.name: one.metadata["home"] for one in fields(Settings) if "home" in one.metadata
 }
 _FLAGS: Mapping[str, str] = {one.name: flag for one in fields(Settings) if (flag := one.metadata.get("flag"))}
+_WHERE_CODE_RUNS = ("sandbox_url", "sandbox_warm_pool", "sandbox_template")
+"""Of these at most one is set."""
 _SECRETS = frozenset(one.name for one in fields(Settings) if one.metadata.get("secret"))
 
 
@@ -507,6 +605,21 @@ class ApiSettings:
         )
 
 
+def _check_database(given: Mapping[str, _Given], values: Mapping[str, object]) -> None:
+    if values.get("database") and values.get("database_file"):
+        where = given["database"].origin, given["database_file"].origin
+        raise BadSettings(f"database and database_file are both set ({'; '.join(where)}); leave one of them out")
+    told = values.get("database")
+    if isinstance(told, str) and given["database"].origin == "--database":
+        from belljar.database_address import Address
+
+        if Address(told).has_password:
+            raise BadSettings(
+                "database: the value has a password in it, and anybody on this machine can read it in the list of "
+                "processes (--database); set BELLJAR_DATABASE, or name a file that holds it: BELLJAR_DATABASE_FILE"
+            )
+
+
 _API_READERS: Mapping[str, Reader] = {
     one.name: one.metadata["read"] for one in fields(ApiSettings) if "read" in one.metadata
 }
@@ -516,6 +629,7 @@ _FOUNDING: Mapping[str, str] = {
     "providers.code_interpreter.enabled": "code_interpreter",
     "providers.code_interpreter.settings.sandbox_url": "sandbox_url",
     "providers.code_interpreter.settings.sandbox_template": "sandbox_template",
+    "providers.code_interpreter.settings.sandbox_warm_pool": "sandbox_warm_pool",
     "providers.code_interpreter.settings.sandbox_namespace": "sandbox_namespace",
     "providers.code_interpreter.settings.execution_timeout": "timeout",
     "providers.code_interpreter.settings.claim_timeout": "claim_timeout",
@@ -594,7 +708,7 @@ def _table(key: str, value: object, origin: str) -> Mapping[str, object]:
 
 _UPSTREAM: Mapping[str, Reader] = {
     "base_url": _url,
-    "dialect": _one_of(*DIALECTS),
+    "dialect": _text,
     "api_key": _text,
     "api_key_env": _text,
     "models": _names,

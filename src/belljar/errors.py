@@ -2,15 +2,16 @@
 
 BelljarError                 .code .status .retryable
 ├── CallerError              change the request        InvalidRequest · NotFound · ContainerExpired · TooLarge
-│                                                      Unauthenticated · Forbidden · OverQuota
+│                                                      Unauthenticated · Forbidden · OverQuota · StorageExceeded
 │                                                      PromptValidationError · InvalidContainer · ToolValidationError
 │                                                      DeadlineExceededError · BudgetExceededError
 │                                                      TurnLimitExceededError
-├── OperatorError            change the installation   BadSettings · CannotConfine
+├── OperatorError            change the installation   BadSettings · CannotConfine · StoreUnavailable
 ├── ProviderError            the model's side          BadKey · RateLimited · QuotaExceeded · ContextTooLong · Filtered
 │                                                      Declined · Unreachable · Loading · Garbled · DeadlinePassed
 │                                                      OutputFiltered · OutputParseError · CompactionError
-├── SandboxError             isolation or capacity     NoneFree · Lost · Refused · ContainerExpiredError
+├── SandboxError             isolation or capacity     NoneFree · Lost · Fenced · HeldElsewhere · Refused
+│                                                      ContainerExpiredError
 ├── WorkspaceError           the caller's files        WorkspaceSecurityError · WorkspaceBudgetExceededError
 │                                                      WorkspaceConflictError
 └── PromptEvaluationError    which prompt, and when    always together with one of the kinds above
@@ -104,6 +105,13 @@ class OverQuota(CallerError):
         self.after = after
 
 
+class StorageExceeded(CallerError):
+    """The caller stores as many bytes as its key may: waiting makes no room."""
+
+    code = "insufficient_quota"
+    status = 429
+
+
 class PromptValidationError(CallerError):
     """A tool, a section or a prompt is declared in a way that cannot work."""
 
@@ -167,6 +175,18 @@ class CannotConfine(OperatorError):
     status = 503
 
 
+class StoreUnavailable(OperatorError):
+    """The database or the bucket does not answer; `after` is when to come again, in seconds."""
+
+    code = "store_unavailable"
+    status = 503
+    retryable = True
+
+    def __init__(self, message: str, *, after: float = 5.0) -> None:
+        super().__init__(message)
+        self.after = after
+
+
 class ProviderError(BelljarError):
     """The model's side failed; `reason` is which of the library's codes it is, where the provider's words tell."""
 
@@ -174,6 +194,10 @@ class ProviderError(BelljarError):
     status = 502
     reason: str | None = None
     """Such as `TOKEN_RATE_LIMIT`, a kind of `RateLimited`: `belljar.providers.failures.CODES` has them all."""
+    after: float | None = None
+    """When to come again, in seconds, where the provider said so."""
+    again: bool | None = None
+    """Whether the answer itself tells that asking again may help: by its header, or as a failure inside the server."""
 
 
 class BadKey(ProviderError):
@@ -185,7 +209,7 @@ class BadKey(ProviderError):
 
 
 class RateLimited(ProviderError):
-    """The provider asks us to slow down; `after` is when to come again, in seconds, where it said so."""
+    """The provider asks us to slow down."""
 
     code = "rate_limited"
     status = 429
@@ -312,6 +336,24 @@ class Lost(SandboxError):
     code = "sandbox_lost"
     status = 502
     retryable = True
+
+
+class Fenced(Lost):
+    """Another gateway has what this one was working on; nothing of it can be changed from here any more."""
+
+    code = "fenced"
+    status = 409
+
+
+class HeldElsewhere(SandboxError):
+    """Another gateway has what is asked for, `gateway_id`; the request is passed on to it where that can be."""
+
+    code = "held_elsewhere"
+    retryable = True
+
+    def __init__(self, message: str, *, gateway_id: str = "") -> None:
+        super().__init__(message)
+        self.gateway_id = gateway_id
 
 
 class Refused(SandboxError):

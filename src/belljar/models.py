@@ -1,4 +1,4 @@
-"""The models of four vendors as a table: limits and abilities of each, and functions that look them up.
+"""The vendors' models as a table: limits and abilities of each, and functions that look them up.
 
 A name that is not in the table is answered for by its family where the question has a safe answer, else with None.
 The ids are those of the vendors' SDKs of late 2026. Windows and efforts were gathered second-hand and not tried against
@@ -14,10 +14,9 @@ from types import MappingProxyType
 from msgspec.structs import replace
 
 from belljar.vendors.anthropic import models as anthropic
-from belljar.vendors.gemini import models as gemini
 from belljar.vendors.model import EFFORTS, Cost, Effort, Model, Speed, find_row, nearest_effort_of, round_effort
 from belljar.vendors.openai import models as openai
-from belljar.vendors.xai import models as xai
+from belljar.vendors.registry import VENDORS
 
 __all__ = [
     "EFFORTS",
@@ -47,7 +46,7 @@ def _row(row: Model) -> Model:
 
 
 MODELS: Mapping[str, Model] = MappingProxyType(
-    {row.id: _row(row) for row in (*openai.MODELS, *anthropic.MODELS, *gemini.MODELS, *xai.MODELS)}
+    {row.id: _row(row) for vendor in VENDORS.values() for row in vendor.model_rows}
 )
 """By id, the newest of each vendor first."""
 

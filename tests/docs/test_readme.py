@@ -13,8 +13,10 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
+from tests.helpers import forked
 from tests.helpers.pages import blocks
 from tests.helpers.programs import needed
 
@@ -40,8 +42,7 @@ def sandbox_server() -> Iterator[str]:
 
 @contextmanager
 def served(*arguments: str) -> Iterator[str]:
-    command = [sys.executable, "-m", "belljar.cli", *arguments, "--port", "0", "--json"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    with forked.Forked(*arguments, "--port", "0", "--json", preload=True, stdout=subprocess.PIPE) as process:
         try:
             assert process.stdout is not None
             yield json.loads(process.stdout.readline())["url"]
@@ -57,17 +58,13 @@ def test_block(language: str, code: str, tmp_path: Path, request: pytest.Fixture
         if address in code:
             code = code.replace(address, request.getfixturevalue(server))
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
-    command = [sys.executable, "-c", code] if language == "python" else ["bash", "-euo", "pipefail", "-c", code]
-    ran = subprocess.run(
-        command,
-        cwd=tmp_path,
-        env={**os.environ, "PATH": path},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
+    surroundings: dict[str, Any] = {"cwd": tmp_path, "env": {**os.environ, "PATH": path}}
+    if language == "python":
+        ran = forked.run("-c", code, timeout=100, **surroundings)
+    else:
+        command = ["bash", "-euo", "pipefail", "-c", code]
+        given: dict[str, Any] = {"stdin": subprocess.DEVNULL, "capture_output": True, "text": True, "timeout": 100}
+        ran = subprocess.run(command, check=False, **given, **surroundings)
     assert ran.returncode == 0, f"{ran.stdout}\n{ran.stderr}"
 
 

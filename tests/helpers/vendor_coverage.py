@@ -14,6 +14,7 @@ from typing import Any
 
 import coverage
 import pytest
+from hypothesis import is_hypothesis_test
 
 OPTION = "vendor_coverage"
 TESTS = "tests/unit/vendors"
@@ -46,7 +47,8 @@ class Measured:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
-        if not item.nodeid.startswith(TESTS):
+        # Which branches a property finds is chance, and following thousands of examples takes long.
+        if not item.nodeid.startswith(TESTS) or is_hypothesis_test(getattr(item, "obj", None)):
             return (yield)
         with self:
             return (yield)

@@ -61,36 +61,36 @@ SPECS = st.builds(Spec, LIMITS, st.sampled_from(("auto", "data", "none")), st.li
 
 def sent(told: codec.Told) -> codec.Told:
     """As it arrives: one line of ASCII."""
-    line = codec.dump_line(told)
+    line = codec.encode_line(told)
     assert line.isascii()
     assert line.endswith(b"\n")
     assert b"\n" not in line[:-1]
-    return codec.parse_line(line)
+    return codec.decode_line(line)
 
 
 @given(OUTPUTS)
 def test_outputs(output: Output) -> None:
-    assert codec.read_output(sent(codec.tell_output(output))) == output
+    assert codec.decode_output(sent(codec.encode_output(output))) == output
 
 
 @given(SPECS)
 def test_specs(spec: Spec) -> None:
-    assert codec.read_spec(sent(codec.tell_spec(spec))) == spec
+    assert codec.decode_spec(sent(codec.encode_spec(spec))) == spec
 
 
 @given(st.builds(Cell, TEXT, st.none() | POSITIVE))
 def test_cells(cell: Cell) -> None:
-    assert codec.read_cell(sent(codec.tell_cell(cell))) == cell
+    assert codec.decode_cell(sent(codec.encode_cell(cell))) == cell
 
 
 @given(st.builds(FileInfo, TEXT, st.integers(0), TIMES, TEXT))
 def test_files(info: FileInfo) -> None:
-    assert codec.read_file(sent(codec.tell_file(info))) == info
+    assert codec.decode_file(sent(codec.encode_file(info))) == info
 
 
 @given(st.builds(Installed, TEXT, TEXT))
 def test_packages(package: Installed) -> None:
-    assert codec.read_package(sent(codec.tell_package(package))) == package
+    assert codec.decode_package(sent(codec.encode_package(package))) == package
 
 
 ERRORS = [
@@ -109,7 +109,7 @@ ERRORS = [
 
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: f"{error.code}-{getattr(error, 'param', None)}")
 def test_errors(error: errors.BelljarError) -> None:
-    again = codec.read_error(sent(codec.tell_error(error)))
+    again = codec.decode_error(sent(codec.encode_error(error)))
     assert type(again) is type(error)
     assert str(again) == "m"
     assert getattr(again, "param", None) == getattr(error, "param", None)
@@ -117,28 +117,28 @@ def test_errors(error: errors.BelljarError) -> None:
 
 @pytest.mark.parametrize("code", ["of_tomorrow", None, 3])
 def test_an_error_of_another_version_is_a_refusal(code: object) -> None:
-    again = codec.read_error({"code": code, "message": "why"})
+    again = codec.decode_error({"code": code, "message": "why"})
     assert type(again) is errors.Refused
     assert str(again) == "why"
 
 
 def test_what_is_left_out_has_its_default() -> None:
-    assert codec.read_spec({}) == Spec()
-    assert codec.read_spec({"limits": {"memory": 4 * GIB, "timeout": None}}) == Spec(
+    assert codec.decode_spec({}) == Spec()
+    assert codec.decode_spec({"limits": {"memory": 4 * GIB, "timeout": None}}) == Spec(
         replace(Limits(), memory=4 * GIB, timeout=None)
     )
-    assert codec.read_cell({"code": ""}) == Cell("")
+    assert codec.decode_cell({"code": ""}) == Cell("")
 
 
 def test_every_limit_is_told_and_checked() -> None:
     """A field that is added to `Limits` must not be dropped on the way."""
     names = {one.name for one in fields(Limits)}
-    assert set(codec.tell_spec(Spec())["limits"]) == names  # type: ignore[call-overload]
+    assert set(codec.encode_spec(Spec())["limits"]) == names  # type: ignore[call-overload]
     for name in names:
         wrong: object
         for wrong in ("1", True, [], -1, 1e300):
             with pytest.raises(errors.InvalidRequest, match=rf"limits\.{name}: .* is not a .*number") as raised:
-                codec.read_spec({"limits": {name: wrong}})
+                codec.decode_spec({"limits": {name: wrong}})
             assert raised.value.param == f"limits.{name}"
 
 
@@ -161,7 +161,7 @@ def test_every_limit_is_told_and_checked() -> None:
 )
 def test_a_wrong_spec_names_the_field_the_value_and_the_remedy(told: Any, param: str, says: str) -> None:
     with pytest.raises(errors.InvalidRequest) as raised:
-        codec.read_spec(told)
+        codec.decode_spec(told)
     assert says in str(raised.value)
     assert raised.value.param == param
 
@@ -179,20 +179,20 @@ def test_a_wrong_spec_names_the_field_the_value_and_the_remedy(told: Any, param:
 )
 def test_a_wrong_cell_names_the_field(told: Any, param: str) -> None:
     with pytest.raises(errors.InvalidRequest, match=rf"^{param}: ") as raised:
-        codec.read_cell(told)
+        codec.decode_cell(told)
     assert raised.value.param == param
 
 
 @pytest.mark.parametrize("body", [b"{", b"[]", b"3", b'{"a": NaN}', b"\xff", b"[" * 100_000, b"1" * 5000])
 def test_a_body_that_is_not_an_object_is_the_callers_fault(body: bytes) -> None:
     with pytest.raises(errors.InvalidRequest, match=r"^body: "):
-        codec.parse_request(body)
+        codec.decode_request(body)
 
 
 @pytest.mark.parametrize("line", [b"", b"{", b"[]", b"<html>", b'{"a": NaN}', b"\xff", b"[" * 100_000])
 def test_an_answer_that_is_not_an_object_is_the_servers_fault(line: bytes) -> None:
     with pytest.raises(errors.Lost, match="cannot be read"):
-        codec.parse_line(line)
+        codec.decode_line(line)
 
 
 @pytest.mark.parametrize(
@@ -210,21 +210,56 @@ def test_an_answer_that_is_not_an_object_is_the_servers_fault(line: bytes) -> No
         {"type": "file_changed", "name": "a", "size": True, "modified": 1, "mime": "", "change": "created"},
         {"type": "file_changed", "name": "a", "size": 1, "modified": 1, "mime": "", "change": []},
         {"type": "exit", "status": "fine"},
-        {**codec.tell_output(Exit("ok")), "error": "x"},
-        {**codec.tell_output(Exit("ok")), "kept": 1},
+        {**codec.encode_output(Exit("ok")), "error": "x"},
+        {**codec.encode_output(Exit("ok")), "kept": 1},
     ],
 )
 def test_an_output_that_is_none_is_the_servers_fault(told: codec.Told) -> None:
     with pytest.raises(errors.Lost, match="cannot be read"):
-        codec.read_output(told)
+        codec.decode_output(told)
 
 
 def test_an_empty_body_says_nothing() -> None:
-    assert codec.parse_request(b" \n") == {}
+    assert codec.decode_request(b" \n") == {}
 
 
 def test_bytes_are_told_as_base64() -> None:
     """The shape that is agreed, rather than one that we alone can read."""
-    told = codec.tell_output(Display({"text/plain": "x", "image/png": b"\x89PNG"}))
+    told = codec.encode_output(Display({"text/plain": "x", "image/png": b"\x89PNG"}))
     assert told == {"type": "display", "data": {"text/plain": "x", "image/png": {"base64": "iVBORw=="}}}
-    assert json.loads(codec.dump_line(told)) == told
+    assert json.loads(codec.encode_line(told)) == told
+
+
+# -- who holds a sandbox ----------------------------------------------------------------------------------------------
+
+TERMS = st.builds(codec.Terms, st.integers(1, 1 << 53), st.floats(0, 86_400), st.floats(0, 3600)) | st.builds(
+    codec.Terms, wait=st.floats(0, 3600)
+)
+
+
+@given(TERMS, SPECS)
+def test_terms(terms: codec.Terms, spec: Spec) -> None:
+    told = json.loads(codec.encode_json({**codec.encode_spec(spec), **codec.encode_terms(terms)}))
+    assert codec.decode_terms(told) == terms
+    assert codec.decode_spec(told) == spec
+
+
+def test_terms_that_are_left_out() -> None:
+    assert codec.decode_terms({}) == codec.Terms()
+    assert codec.decode_terms({"epoch": 3}) == codec.Terms(3, codec.USUAL_KEEP)
+
+
+@given(LIMITS, st.lists(st.builds(FileInfo, TEXT, st.integers(0, 1 << 60), TIMES, TEXT)), st.integers(0, 1 << 40))
+def test_states(limits: Limits, files: list[FileInfo], count: int) -> None:
+    state = codec.State("sbx_1", count, count + 1, limits, tuple(files))
+    told = json.loads(codec.encode_json(codec.encode_state(state)))
+    assert codec.decode_state(told) == state
+    told["limits"]["of a newer server"] = 1
+    assert codec.decode_state(told) == state
+
+
+@pytest.mark.parametrize("wrong", [{"cells": "1"}, {"files": None}, {"limits": {"memory": 1}}, {"interpreter": True}])
+def test_states_that_cannot_be_read(wrong: dict[str, object]) -> None:
+    told = {**codec.encode_state(codec.State("sbx_1", 1, 1, Limits(), ())), **wrong}
+    with pytest.raises(errors.Lost):
+        codec.decode_state(told)

@@ -149,7 +149,7 @@ quota_bytes: 2 GiB
     assert (settings.log_level, settings.log_format, settings.discover) == ("debug", "json", False)
     assert (settings.max_turns, settings.code_interpreter, settings.executor) == (3, False, "provider")
     assert (settings.isolation, settings.container_memory, settings.container_minutes) == ("per_call", "4g", 5)
-    assert (settings.sandbox_url, settings.sandbox_namespace) == ("http://sandbox:8080", "code")
+    assert (settings.sandbox_url, settings.sandbox_namespace) == (("http://sandbox:8080",), "code")
     quotas = (settings.quota_requests, settings.quota_responses, settings.quota_sandboxes, settings.quota_bytes)
     assert quotas == (60, 4, 8, 2 << 30)
 
@@ -303,7 +303,7 @@ providers:
     assert load(tmp_path, BELLJAR_TIMEOUT="7").timeout == 7.0
     toml = f"[{SET}]\nsandbox_url = 'http://127.0.0.1:8080'"
     path.unlink()
-    assert load(tmp_path, file=toml).sandbox_url == "http://127.0.0.1:8080"
+    assert load(tmp_path, file=toml).sandbox_url == ("http://127.0.0.1:8080",)
 
 
 @pytest.mark.parametrize(
@@ -353,12 +353,14 @@ def test_both_kinds_of_sandbox_from_two_layers(tmp_path: Path) -> None:
     assert load(tmp_path, BELLJAR_SANDBOX_URL="http://x", BELLJAR_SANDBOX_TEMPLATE="none").sandbox_template is None
 
 
-def test_sandboxes_that_come_later_are_never_the_jail(tmp_path: Path) -> None:
-    told = r"^sandbox_template: 'x' cannot be used: sandboxes from Kubernetes are not available in this version "
-    with pytest.raises(BadSettings, match=told + r"\(environment variable BELLJAR_SANDBOX_TEMPLATE\); leave it out"):
-        load(tmp_path, BELLJAR_SANDBOX_TEMPLATE="x").check_gateway()
-    load(tmp_path, BELLJAR_SANDBOX_TEMPLATE="x", BELLJAR_CODE_INTERPRETER="off").check_gateway()
-    load(tmp_path).check_gateway()
+def test_a_template_is_the_warm_pool_of_its_name(tmp_path: Path) -> None:
+    assert load(tmp_path, BELLJAR_SANDBOX_TEMPLATE="x").warm_pool == "x"
+    assert load(tmp_path, BELLJAR_SANDBOX_WARM_POOL="x").warm_pool == "x"
+    assert load(tmp_path).warm_pool is None
+    with pytest.raises(BadSettings, match=r"^sandbox_url and sandbox_warm_pool are both set \(.*_URL; .*_WARM_POOL\)"):
+        load(tmp_path, BELLJAR_SANDBOX_URL="http://x", BELLJAR_SANDBOX_WARM_POOL="x")
+    with pytest.raises(BadSettings, match=r"^sandbox_warm_pool and sandbox_template are both set"):
+        load(tmp_path, BELLJAR_SANDBOX_TEMPLATE="x", BELLJAR_SANDBOX_WARM_POOL="x")
 
 
 @pytest.mark.parametrize(
@@ -367,13 +369,21 @@ def test_sandboxes_that_come_later_are_never_the_jail(tmp_path: Path) -> None:
         ("http://sandbox:8080/", "http://sandbox:8080"),
         ("https://sandbox.example/jail", "https://sandbox.example/jail"),
         ("unix:///run/belljar/sandbox.sock", "unix:///run/belljar/sandbox.sock"),
+        ("http://a:1, http://b:2/ http://a:1", "http://a:1 http://b:2"),
         ("none", None),
     ],
 )
-def test_where_a_sandbox_server_may_be(tmp_path: Path, written: str, read: str | None) -> None:
+def test_where_sandbox_servers_may_be(tmp_path: Path, written: str, read: str | None) -> None:
     settings = load(tmp_path, BELLJAR_SANDBOX_URL=written)
     settings.check_gateway()
-    assert settings.sandbox_url == read
+    assert settings.sandbox_url == (None if read is None else tuple(read.split()))
+
+
+def test_several_sandbox_servers_in_the_file(tmp_path: Path) -> None:
+    settings = load(tmp_path, file='sandbox_url = ["http://a:1", "unix:///run/b.sock"]')
+    assert settings.sandbox_url == ("http://a:1", "unix:///run/b.sock")
+    with pytest.raises(BadSettings, match=r"^sandbox_url: .* is not an address such as http:"):
+        load(tmp_path, file='sandbox_url = ["http://a:1", 7]')
 
 
 @pytest.mark.parametrize(
@@ -487,8 +497,7 @@ def test_upstreams_as_texts(tmp_path: Path, text: str, upstreams: list[object]) 
         ("[upstreams.x]\nbase_url = 'http://x:y'", r"^upstreams\.x\.base_url: 'http://x:y' is not an address such as "),
         ("[upstreams.x]\nbase_url = 'http://x?a=b'", r"^upstreams\.x\.base_url: .* is not an address such as "),
         ("[upstreams.x]\nbase_url = 'http://u:secret@x'", r"^upstreams\.x\.base_url: the value is not an address "),
-        ("[upstreams.x]\nbase_url = 'http://x'\ndialect = 'latin'",
-         r"^upstreams\.x\.dialect: 'latin' is not one of chat, openai"),
+        ("[upstreams.x]\nbase_url = 'http://x'\ndialect = 3", r"^upstreams\.x\.dialect: 3 is not a text"),
         ("[upstreams.x]\nbase_url = 'http://x'\napi_key = 3", r"^upstreams\.x\.api_key: the value is not a text"),
         ("[upstreams.x]\nbase_url = 'http://x'\nheaders = {Authorization = 3}",
          r"^upstreams\.x\.headers: the value is not a table of header names and texts"),

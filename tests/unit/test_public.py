@@ -55,6 +55,13 @@ def test_import_is_light() -> None:
     assert "asyncio" not in loaded
 
 
+def test_a_gateway_that_is_alone_loads_no_http_client() -> None:
+    """Upstreams on this machine are asked without one; the others load it when they are asked."""
+    code = "import sys, belljar.gateway.app; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert "aiohttp" not in loaded
+
+
 def test_the_version_is_the_installed_one_and_in_the_changelog() -> None:
     assert belljar.__version__ == version("belljar")
     changelog = (ROOT / "CHANGELOG.md").read_text()

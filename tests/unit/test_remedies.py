@@ -62,7 +62,7 @@ def fields_of_execute() -> set[str]:
     return {
         name
         for name, value in asked.items()
-        if execute.read_execution(json.dumps({"code": "1", name: value}).encode()) != plain
+        if execute.decode_execution(json.dumps({"code": "1", name: value}).encode()) != plain
     }
 
 

@@ -9,6 +9,7 @@ import asyncio
 import io
 import json
 import os
+import re
 import socket
 import tarfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -21,10 +22,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from belljar import AsyncSandbox
-from belljar.errors import BadSettings, BelljarError, InvalidRequest, Lost, NoneFree, Refused, TooLarge
-from belljar.sandbox.base import Cell, Content, Sandbox, Spec
+from belljar.errors import BadSettings, BelljarError, Fenced, InvalidRequest, Lost, NoneFree, Refused, TooLarge
+from belljar.sandbox.base import Cell, Content, Sandbox, SandboxHandle, Spec
 from belljar.sandbox.outputs import Exit, Output, Stdout
 from belljar.sandbox.remote import RemoteSource, http_client, source
+from belljar.sandbox.remote.sandbox import RemoteSandbox
 from belljar.sandbox.remote.upload_body import TarBody
 
 HEALTHY = {"status": "healthy", "api": 1, "isolation": "full", "spare": 3}
@@ -288,6 +290,92 @@ def test_what_may_have_been_heard_is_not_asked_again(place: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("health", "sent", "found"),
+    [
+        ({"api": 1}, {}, False),
+        ({"api": 2, "api_oldest": 1}, {"epoch": 7, "keep": 5, "wait": 3}, True),
+        ({"api": 9, "api_oldest": 2}, {"epoch": 7, "keep": 5, "wait": 3}, True),
+    ],
+    ids=str,
+)
+def test_versions_that_can_go_on_with_each_other(
+    place: Path, health: dict[str, int], sent: dict[str, float], found: bool
+) -> None:
+    """An older server is not told of epochs, and its sandboxes cannot be found again."""
+    bodies: list[dict[str, object]] = []
+
+    async def made(request: web.Request) -> web.StreamResponse:
+        bodies.append(json.loads(await request.read()))
+        return await lease(request)
+
+    async def main() -> None:
+        async with serving(place) as (fake, _):
+            fake.answers |= {"GET /health": told({**HEALTHY, **health}), "POST /v1/sandboxes": made}
+            source = RemoteSource(f"unix://{place}", patience=PATIENCE, keep=5)
+            async with source.acquire(Spec(), epoch=7, wait=3) as sandbox:
+                assert sandbox.handle == (SandboxHandle(f"unix://{place}", "one") if found else None)
+            async with source.acquire(Spec()) as plain:
+                assert plain.handle is None
+            await source.close()
+
+    asyncio.run(main())
+    usual = {"limits", "packages", "requirements"}
+    assert {name: value for name, value in bodies[0].items() if name not in usual} == sent
+    assert set(bodies[1]) == usual
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind"),
+    [
+        (failing("fenced", 409), Fenced),
+        (failing("sandbox_lost", 404), Lost),
+        (lines(), Lost),
+        (lines({"id": "one"}), Lost),
+        (lines({"id": "one", "cells": 1, "interpreter": 1, "limits": {"memory": 1}, "files": []}), Lost),
+        (lines({"id": "one"}, cut=True), Lost),
+        (told("bad gateway", 502), Lost),
+    ],
+    ids=range(7),
+)
+def test_what_is_wrong_with_attaching_is_said(place: Path, answer: Handle, kind: type[BelljarError]) -> None:
+    async def main() -> None:
+        async with serving(place) as (fake, source):
+            fake.answers["POST /v1/sandboxes/one/attach"] = answer
+            with pytest.raises(kind) as failed:
+                async with source.attach(SandboxHandle(source.url, "one"), 2):
+                    raise AssertionError
+            assert isinstance(failed.value, Fenced) == (kind is Fenced)
+
+    asyncio.run(main())
+
+
+def test_nobody_is_there_to_attach_to(place: Path) -> None:
+    async def main() -> None:
+        source = RemoteSource(f"unix://{place}")
+        with pytest.raises(Lost, match="does not answer any more"):
+            async with source.attach(SandboxHandle(source.url, "one"), 2):
+                raise AssertionError
+        await source.close()
+
+    asyncio.run(main())
+
+
+def test_a_server_that_takes_its_time_is_given_up(place: Path) -> None:
+    async def silent(request: web.Request) -> web.StreamResponse:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def main() -> None:
+        async with serving(place, patience=0.05) as (fake, source):
+            fake.answers["POST /v1/sandboxes/one/attach"] = silent
+            with pytest.raises(Lost, match="no word within"):
+                async with source.attach(SandboxHandle(source.url, "one"), 2):
+                    raise AssertionError
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
     ("answers", "kind", "message"),
     [
         (
@@ -302,10 +390,12 @@ def test_what_may_have_been_heard_is_not_asked_again(place: Path) -> None:
         ),
         ({"GET /health": told("[]")}, BadSettings, "is no belljar sandbox"),
         (
-            {"GET /health": told({**HEALTHY, "api": 2})},
+            {"GET /health": told({**HEALTHY, "api": 9, "api_oldest": 3})},
             BadSettings,
-            "speaks version 2 of the API, and this is version 1",
+            "speaks versions 3 to 9 of the API, and this speaks 1 to 2; bring the older",
         ),
+        ({"GET /health": told({**HEALTHY, "api": 0})}, BadSettings, "speaks versions 0 to 0"),
+        ({"GET /health": told({**HEALTHY, "api": "2"})}, BadSettings, "speaks versions '2' to '2'"),
         ({"GET /health": told("bad gateway", 502)}, Refused, "does not answer: 502 Bad Gateway; start it"),
         ({"GET /health": told({**HEALTHY, "status": "starting"}, 503)}, Refused, "is not ready: starting$"),
         (
@@ -401,6 +491,65 @@ def test_an_answer_without_an_exit_is_a_lost_sandbox(place: Path, before: list[o
         assert f"the sandbox server at unix://{place}" in end.text
 
     using(place, act, **{CELLS: lines(*before, cut=cut)})
+
+
+@pytest.mark.parametrize("begins", [False, True], ids=["before its answer", "in its answer"])
+@pytest.mark.parametrize("what", ["a cell", "a file"])
+def test_a_sandbox_that_somebody_knows_to_be_gone_is_waited_for_no_longer(place: Path, what: str, begins: bool) -> None:
+    why = "its pod failed (OOMKilled)"
+
+    async def act(fake: Fake, sandbox: Sandbox) -> None:
+        reached = asyncio.Event()
+
+        async def hang(request: web.Request) -> web.StreamResponse:
+            if begins:
+                await (await begun(request)).write(b'{"type":"stdout","text":"so far"}\n')
+            reached.set()
+            await asyncio.sleep(PATIENCE)
+            raise AssertionError
+
+        async def read() -> list[Output]:
+            await sandbox.files.list()
+            return []
+
+        assert isinstance(sandbox, RemoteSandbox)
+        lose = sandbox.watched(word=PATIENCE)
+        fake.answers |= {"POST /v1/sandboxes/one/cells": hang, "GET /v1/sandboxes/one/files": hang}
+        asked = asyncio.ensure_future(run(sandbox) if what == "a cell" else read())
+        await reached.wait()
+        await asyncio.sleep(0.05)  # for what has begun to arrive
+        lose(why)
+        assert not sandbox.alive
+        if begins and what == "a cell":
+            *outputs, end = await asked
+            assert outputs == [Stdout("so far")]
+            assert isinstance(end, Exit)
+            assert (end.reason, why in end.text) == ("lost", True)
+        else:
+            with pytest.raises(Lost, match=rf"^the sandbox is gone: {re.escape(why)}; make a new one$"):
+                await asked
+
+    fake = using(place, act)
+    assert "DELETE /v1/sandboxes/one" not in fake.asked
+
+
+@pytest.mark.parametrize("told", [True, False], ids=["told", "nobody tells"])
+def test_why_a_connection_broke_is_asked_of_whoever_watches(place: Path, told: bool) -> None:
+    why = "its pod failed (OOMKilled)"
+
+    async def act(fake: Fake, sandbox: Sandbox) -> None:
+        assert isinstance(sandbox, RemoteSandbox)
+        lose = sandbox.watched(word=PATIENCE if told else 0.1)
+        running = asyncio.create_task(run(sandbox))
+        await until(lambda: "POST /v1/sandboxes/one/cells" in fake.asked)
+        if told:
+            await asyncio.sleep(0.05)  # the connection is broken by now
+            lose(why)
+        end = (await running)[-1]
+        assert isinstance(end, Exit)
+        assert (end.reason, why in end.text) == ("lost", told)
+
+    using(place, act, **{CELLS: lines({"type": "stdout", "text": "so far"}, cut=True)})
 
 
 def test_a_server_that_falls_silent_is_lost(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

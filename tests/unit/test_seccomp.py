@@ -22,6 +22,15 @@ INTERESTING = st.sampled_from(
 ARGS = st.tuples(*[WORD | INTERESTING | INTERESTING.map(lambda n: n | 1 << 32)] * 6)
 
 
+OPTIONS = {
+    *((1, number) for number in (2, 5, 6, 7, 8, 9, 10, 12, 13, 15, 16, 18, 19, 20, 21, 29, 34, 35, 40, 42, 63, 64)),
+    *((1, number) for number in (66, 67, 76)),
+    *((0, number) for number in (1, 2, 10, 11, 24)),
+    *((6, number) for number in (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 18, 23, 25)),
+    *((41, number) for number in (16, 23, 25, 26, 67)),
+}
+
+
 def verdict(program: bytes, architecture: int, number: int, args: tuple[int, ...] = (0,) * 6) -> int:
     """What the program answers: classic BPF over struct seccomp_data."""
     data = struct.pack("<IIQ6Q", number & 0xFFFFFFFF, architecture, 0, *args)
@@ -33,6 +42,8 @@ def verdict(program: bytes, architecture: int, number: int, args: tuple[int, ...
         match code:
             case 0x20:
                 (accumulator,) = struct.unpack_from("<I", data, k)
+            case 0x05:
+                at += k
             case 0x15:
                 at += jump_true if accumulator == k else jump_false
             case 0x35:
@@ -68,7 +79,13 @@ def policy(name: str | None, number: int, args: tuple[int, ...]) -> int:
         case "personality":
             return ALLOW if low[0] in (0, 0xFFFFFFFF) else deny
         case "fcntl":
-            return deny if low[1] == 1024 else ALLOW
+            return deny if low[1] in (1024, 1026) else ALLOW
+        case "setsockopt":
+            return ALLOW if (low[1], low[2]) in OPTIONS else ERRNO | errno.ENOPROTOOPT
+        case _ if name.startswith(("inotify_", "io_")) and not name.startswith("io_uring"):
+            return ERRNO | errno.ENOSYS
+        case "splice" | "tee" | "vmsplice":
+            return ERRNO | errno.ENOSYS
         case "setpriority":
             return deny if low[0] == 2 or low[1] == 1 else ALLOW
         case "ioprio_set":
@@ -164,9 +181,25 @@ def test_another_architecture_is_killed(architecture: int, number: int, machine:
 def test_the_kernel_will_take_it(machine: str) -> None:
     instructions = list(struct.iter_unpack("HBBI", seccomp.program(machine)))
     assert len(instructions) <= 4096
-    for at, (code, jump_true, jump_false, _) in enumerate(instructions):
+    for at, (code, jump_true, jump_false, distance) in enumerate(instructions):
         if code in (0x15, 0x35, 0x45):
             assert at + 1 + max(jump_true, jump_false) < len(instructions)
+        if code == 0x05:
+            assert at + 1 + distance < len(instructions)
+
+
+def test_every_option_of_a_socket(machine: str) -> None:
+    column, architecture = seccomp.ARCHITECTURES[machine]
+    program, number = seccomp.program(machine), seccomp.NUMBERS["setsockopt"][column]
+    assert number is not None
+    for level in (0, 1, 2, 5, 6, 7, 17, 40, 41, 42, 132, 136, 255, 279, 282, 1 << 32 | 6):
+        for option in range(110):
+            args = (3, level, option, 0, 0, 0)
+            assert verdict(program, architecture, number, args) == policy("setsockopt", number, args), args
+
+
+def test_the_end_of_a_program_is_the_end(machine: str) -> None:
+    instructions = list(struct.iter_unpack("HBBI", seccomp.program(machine)))
     assert instructions[-1][0] == 0x06
 
 
@@ -208,5 +241,7 @@ def test_files_without_a_name_are_refused_where_nobody_counts_them(machine: str)
 def test_the_attacks_try_every_call_that_is_denied() -> None:
     """Their numbers are written down apart from the filter's: the two must agree."""
     tried = {name: (x86, arm) for name, x86, arm, _ in calls._CALLS}
+    absent = {name: (x86, arm) for name, x86, arm, _ in calls._ABSENT}
+    assert {name: seccomp.NUMBERS[name] for name in seccomp.MISSING} == absent
     elsewhere = {"ptrace", "process_vm_readv", "process_vm_writev", "kcmp", "pidfd_getfd", "unshare"}
     assert {name: seccomp.NUMBERS[name] for name in seccomp.DENIED - elsewhere} == tried

@@ -5,7 +5,8 @@ import importlib.metadata
 import re
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -17,8 +18,17 @@ SOURCE = ROOT / "src"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
 ROOMS = {
-    "aiohttp": ("gateway.upstream.remote", "sandbox.conformance", "sandbox.remote", "sandbox.server"),
+    "aiohttp": (
+        "gateway.peers",
+        "gateway.store.s3.bucket",
+        "gateway.upstream.remote",
+        "sandbox.conformance",
+        "sandbox.kubernetes.api_client",
+        "sandbox.remote",
+    ),
     "anthropic": ("adapters.claude_agent_sdk", "files.anthropic_files", "providers.anthropic_client"),
+    "asyncpg": ("gateway.store.postgres",),
+    "botocore": ("gateway.store.s3.account",),
     "backports": ("http_server.content_encoding",),
     "cryptography": ("gateway.engine.sealing",),
     "google": ("files.gemini_files", "providers.gemini_client"),
@@ -31,6 +41,7 @@ ROOMS = {
         "http_server",
         "models",
         "providers",
+        "sandbox.server",
         "testing",
         "tools.serde",
         "wire",
@@ -50,8 +61,14 @@ ROOMS = {
     "uvicorn": ("http_server.run", "http_server.uvicorn_hooks", "http_server.uvicorn_protocol"),
     "uvloop": ("net",),
     "websockets": ("http_server.handshake",),
-    "yaml": ("config",),
-    "yarl": ("gateway.upstream.remote", "sandbox.conformance", "sandbox.remote"),
+    "yaml": ("config", "sandbox.kubernetes.access"),
+    "yarl": (
+        "gateway.peers",
+        "gateway.store.s3.bucket",
+        "gateway.upstream.remote",
+        "sandbox.conformance",
+        "sandbox.remote",
+    ),
 }
 """Library, by the name that it is imported by -> the modules that may know it, each with all that is in it."""
 
@@ -71,26 +88,28 @@ def modules() -> Iterator[tuple[str, Path]]:
 
 def imported(path: Path) -> set[str]:
     """Names of the libraries that a module imports, wherever in it: inside functions, or for types alone, too."""
-    tree = ast.parse(path.read_text())
-    unchecked = [node for node in ast.walk(tree) if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)]
-    types = set[str]().union(*(_imported(node) for node in unchecked))
-    for node in unchecked:
-        node.body = []
-    return _imported(tree) | types - FOR_TYPES
+    later = {"compression"}  # of the standard library from 3.14 on
+    return _imported(ast.parse(path.read_text()).body, set()) - sys.stdlib_module_names - later - {"belljar"}
 
 
-def _imported(tree: ast.AST) -> set[str]:
+def _imported(statements: Iterable[ast.AST], unseen: set[str]) -> set[str]:
     found: set[str] = set()
-    for node in ast.walk(tree):
+    for node in statements:
         if isinstance(node, ast.Import):
             found |= {alias.name.partition(".")[0] for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
-            found.add(node.module.partition(".")[0])
-    later = {"compression"}  # of the standard library from 3.14 on
-    return found - sys.stdlib_module_names - later - {"belljar"}
+        elif isinstance(node, ast.ImportFrom):
+            found |= {node.module.partition(".")[0]} if node.module and not node.level else set()
+        elif isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
+            found |= _imported(node.body, FOR_TYPES) | _imported(node.orelse, unseen)
+        elif not isinstance(node, ast.expr):  # no expression holds a statement
+            found |= _imported(ast.iter_child_nodes(node), unseen)
+    return found - unseen
 
 
-IMPORTS = {name: imported(path) for name, path in modules()}
+@cache
+def imports() -> dict[str, set[str]]:
+    """By module."""
+    return {name: imported(path) for name, path in modules()}
 
 
 def within(module: str, room: str) -> bool:
@@ -100,11 +119,25 @@ def within(module: str, room: str) -> bool:
 def test_a_library_is_imported_in_its_rooms_alone() -> None:
     strays = [
         f"{module} imports {library}"
-        for module, libraries in IMPORTS.items()
+        for module, libraries in imports().items()
         for library in libraries
         if not any(within(module, room) for room in ROOMS.get(library, ()))
     ]
     assert strays == [], "let them ask a room that knows it, or name them in ROOMS, with a reason"
+
+
+def test_there_is_one_http_server() -> None:
+    """aiohttp is a client here; what listens stands on `belljar.http_server`."""
+    named = re.compile(r"aiohttp\.web\b|from aiohttp import .*\bweb\b")
+    assert [name for name, path in modules() if named.search(path.read_text())] == []
+
+
+def test_only_one_room_knows_kubernetes() -> None:
+    """Others may say its name; objects, groups and credentials of it stand in one place."""
+    words = re.compile(r"sandboxclaim|x-k8s\.io|kubeconfig", re.IGNORECASE)
+    knowing = {module for module, path in modules() if words.search(path.read_text())}
+    assert {module for module in knowing if not within(module, "sandbox.kubernetes")} == set()
+    assert knowing
 
 
 @pytest.mark.parametrize("library", ROOMS)
@@ -112,7 +145,7 @@ def test_a_room_that_is_named_uses_it(library: str) -> None:
     unused = [
         room
         for room in ROOMS[library]
-        if not any(library in libraries for module, libraries in IMPORTS.items() if within(module, room))
+        if not any(library in libraries for module, libraries in imports().items() if within(module, room))
     ]
     assert unused == []
 
@@ -161,5 +194,5 @@ def test_every_module_stands_in_the_order_of_rooms() -> None:
     layers = PROJECT["tool"]["importlinter"]["contracts"][0]["layers"]
     rooms = re.findall(r"belljar\.([\w.]+)", " ".join(layers))
     roots = {"belljar", "belljar.__main__", "belljar.gateway"}
-    outside = {module for module in IMPORTS if not any(within(module, room) for room in rooms)}
+    outside = {module for module in imports() if not any(within(module, room) for room in rooms)}
     assert outside == roots, "give it a place in the layers of pyproject.toml, and in docs/architecture.md"

@@ -12,7 +12,9 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -20,7 +22,8 @@ from hypothesis import strategies as st
 
 from belljar.errors import BelljarError, InvalidRequest, Lost, NotFound, TooLarge, WorkspaceSecurityError
 from belljar.sandbox.base import MIB, Cell, Content, Limits, Spec
-from belljar.sandbox.local import run_steps
+from belljar.sandbox.local import files as local_files
+from belljar.sandbox.local import linux, run_steps, tree_walk
 from belljar.sandbox.local.box import Box
 from belljar.sandbox.local.files import Files
 from belljar.sandbox.local.source import JailOptions, LocalSource
@@ -496,7 +499,7 @@ def test_two_threads_may_look_at_once(box: Box) -> None:
 def test_a_closed_workspace_says_so(source: LocalSource) -> None:
     with source.lease(Spec(packages="none")) as box:
         files = box.files
-    actions = (files.list, lambda: list(files.look()), lambda: files.read("x"), lambda: files.write("x", b""))
+    actions = (files.list, files.glance, lambda: files.read("x"), lambda: files.write("x", b""))
     for action in actions:
         with pytest.raises(Lost):
             action()
@@ -509,18 +512,172 @@ def changes(ran: Run) -> list[tuple[str, str]]:
     return sorted((file.name, file.change) for file in ran.files)
 
 
-def test_an_empty_workspace_is_told_at_a_glance_and_what_comes_into_it_is_seen(box: Box) -> None:
-    deadline = time.monotonic() + 20
-    while not box.files.untouched():
-        assert time.monotonic() < deadline, "an empty workspace is looked at again and again"
+@contextmanager
+def leased(source: LocalSource, how: str) -> Iterator[Box]:
+    """A sandbox whose changes the kernel tells, or in which the host has to look for them."""
+    source.prepare(Spec(packages="none"))
+    assert source._jail is not None
+    with pytest.MonkeyPatch.context() as patch:
+        if how == "walked":
+            patch.setattr(source._jail, "watches", threading.Semaphore(0))
+        with source.lease(Spec(packages="none")) as box:
+            assert (box.files._queue is not None) is (how == "told")
+            yield box
+
+
+@pytest.fixture(params=["told", "walked"])
+def either(request: pytest.FixtureRequest, source: LocalSource) -> Iterator[Box]:
+    with leased(source, request.param) as box:
+        if request.param == "told":  # where nothing happens, nothing is looked at
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(box.files, "_copy_top", _never)
+                assert changes(run(box, "1")) == []
+        yield box
+
+
+def _never() -> int:
+    raise AssertionError("looked at, though nothing has happened")
+
+
+def test_an_empty_workspace_is_told_at_a_glance_and_what_comes_into_it_is_seen(source: LocalSource) -> None:
+    with leased(source, "walked") as box:
+        deadline = time.monotonic() + 20
+        while not box.files._is_bare():
+            assert time.monotonic() < deadline, "an empty workspace is looked at again and again"
+            assert changes(run(box, "1")) == []
+        assert changes(run(box, "open('a', 'w').close()")) == [("a", "created")]
+        assert not box.files._is_bare()
+        assert changes(run(box, "import os; os.remove('a'); os.mkdir('folder')")) == []
+        time.sleep(0.1)  # as long as it takes to trust the stamp of a directory, were this one empty
         assert changes(run(box, "1")) == []
-    assert changes(run(box, "open('a', 'w').close()")) == [("a", "created")]
-    assert not box.files.untouched()
-    assert changes(run(box, "import os; os.remove('a'); os.mkdir('folder')")) == []
-    time.sleep(0.1)  # as long as it takes to trust the stamp of a directory, were this one empty
-    assert changes(run(box, "1")) == []
-    assert not box.files.untouched()
-    assert changes(run(box, "open('folder/b', 'w').close()")) == [("folder/b", "created")]
+        assert not box.files._is_bare()
+        assert changes(run(box, "open('folder/b', 'w').close()")) == [("folder/b", "created")]
+
+
+SEQUENCE = [
+    ("import mmap, os; os.makedirs('a/b'); open('a/b/1', 'w').write('1'); open('2', 'w').close()", "2+ a/b/1+"),
+    ("pass", ""),
+    ("open('2', 'a').write('x')", "2*"),
+    ("os.chmod('a/b/1', 0o600)", "a/b/1*"),
+    ("os.link('2', 'a/link')", "2* a/link+"),
+    ("open('a/link', 'a').write('through the other name')", "2* a/link*"),
+    ("os.remove('a/link')", "2*"),
+    ("os.symlink('2', 'link'); os.mkfifo('pipe'); open('3', 'w').close(); os.remove('3')", ""),
+    ("os.rename('a', 'c'); open('c/b/new', 'w').close()", "c/b/1+ c/b/new+"),
+    ("os.makedirs('d/e/f'); open('d/e/f/4', 'w').close(); os.rename('d/e', 'c/e')", "c/e/f/4+"),
+    ("for n in range(40): open(f'd/{n}', 'w').close()", " ".join(f"d/{n}+" for n in range(40))),
+    ("with open('2', 'r+b') as f: f.truncate(4096); m = mmap.mmap(f.fileno(), 4096)", "2*"),
+    ("for n in range(40): open(f'd/{n}').close()", ""),
+    ("m[0] = 1", "2*"),
+    ("for n in range(17_000): open(f'x{n}', 'w').close(); os.remove(f'x{n}')\nopen('c/b/1', 'w').close()", "c/b/1*"),
+    ("del m; import shutil; shutil.rmtree('c')", ""),
+    ("os.mkdir('c'); open('c/1', 'w').close(); os.chmod('d', 0); os.chmod('d', 0o700)", "c/1+"),
+]
+
+
+def test_every_kind_of_change_is_told_in_its_own_cell(either: Box) -> None:
+    for code, expected in SEQUENCE:
+        found = [f"{file.name}{'+' if file.change == 'created' else '*'}" for file in run(either, code).files]
+        assert sorted(found) == sorted(expected.split()), code
+    assert sorted(info.name for info in either.files.list()) == sorted(["2", "c/1", *(f"d/{n}" for n in range(40))])
+
+
+def test_files_of_the_host_are_no_changes_wherever_they_are_put(either: Box) -> None:
+    either.files.write_many([("a/b/c", b"1"), ("d", b"2"), ("a/e", b"3")])
+    assert changes(run(either, "1")) == []
+    assert changes(run(either, "open('a/b/c', 'a').write('2')")) == [("a/b/c", "modified")]
+    either.files.write("a/b/c", b"3")
+    either.files.delete("d")
+    assert changes(run(either, "open('d', 'w').close()")) == [("d", "created")]
+
+
+@pytest.mark.parametrize("how", ["told", "walked"])
+def test_a_large_tree_is_looked_at_in_another_thread(
+    source: LocalSource, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """The event loop of a gateway goes on meanwhile: what is done on its own thread is bounded."""
+    walks: list[tuple[bool, int | None]] = []
+    walk = tree_walk.walk
+
+    def record(*args: Any, **options: Any) -> tree_walk.Tree:
+        walks.append((threading.get_ident() == here, options["most"]))
+        return walk(*args, **options)
+
+    here = threading.get_ident()
+    with leased(source, how) as box:
+        monkeypatch.setattr(tree_walk, "walk", record)
+        made = run(box, "import os\nos.mkdir('a')\nfor n in range(2000): open(f'a/{n}', 'w').close()")
+        assert len(made.files) == 2000
+        assert {most for own, most in walks if own} <= {500}
+        assert (False, None) in walks
+        walks.clear()
+        assert run(box, "1").files == ()
+        assert walks == ([] if how == "told" else [(False, None)])
+
+
+def test_a_look_that_is_cut_off_says_so_and_the_next_one_sees_the_rest(
+    either: Box, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(either, "import os; open('old', 'w').close()")
+    with monkeypatch.context() as patch:
+        patch.setattr(local_files, "_LONGEST_LOOK", 0.0)
+        patch.setattr(local_files, "_GLANCE", 0)
+        ran = run(either, "os.makedirs('a/b')\nfor n in range(200): open(f'a/b/{n}', 'w').close()")
+        assert len(ran.files) < 200
+        assert "could be looked at within" in ran.exit.text
+    later = run(either, "1")
+    assert later.exit.text == ""
+    assert len(ran.files) + len(later.files) == 200
+    assert not {file.name for file in ran.files} & {file.name for file in later.files}
+
+
+def test_what_lies_deeper_than_a_path_can_name_is_left_alone_and_said(either: Box) -> None:
+    code = """
+import os
+open("top", "w").close()
+for _ in range(30):
+    os.mkdir("n" * 200)
+    os.chdir("n" * 200)
+open("deep", "w").close()
+os.chdir("/mnt/data")
+"""
+    ran = run(either, code)
+    assert changes(ran) == [("top", "created")]
+    assert "longer than 4000 bytes were not looked at" in ran.exit.text
+    assert [info.name for info in either.files.list()] == ["top"]
+
+
+def test_a_deep_tree_is_walked_by_descriptors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each directory found by its whole path from the top would take the square of the depth."""
+    for number in range(3):
+        here = tmp_path / f"{number}"
+        here.mkdir()
+        fd = os.open(here, os.O_RDONLY)
+        for _ in range(700):
+            os.mkdir("x", dir_fd=fd)
+            below = os.open("x", os.O_RDONLY, dir_fd=fd)
+            os.close(os.open("file", os.O_CREAT, dir_fd=below))
+            os.close(fd)
+            fd = below
+        os.close(fd)
+    asked: list[str] = []
+    openat2 = linux.openat2
+    before = sorted(os.listdir("/proc/self/fd"))
+    most = 0
+
+    def record(directory: int, name: str, *args: Any, **options: Any) -> int:
+        nonlocal most
+        asked.append(name)
+        most = max(most, len(os.listdir("/proc/self/fd")))
+        return openat2(directory, name, *args, **options)
+
+    monkeypatch.setattr(linux, "openat2", record)
+    found = tree_walk.walk(os.open(tmp_path, os.O_PATH)).files
+    assert len(found) == 3 * 700
+    assert f"2/{'x/' * 700}file" in found
+    assert max(name.count("/") for name in asked) < 64
+    assert most < len(before) + 100
+    assert sorted(os.listdir("/proc/self/fd")) == before
 
 
 def test_new_and_changed_files_are_told_once(box: Box) -> None:

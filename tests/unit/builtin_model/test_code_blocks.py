@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from belljar.gateway.builtin_model.code_blocks import LONGEST, cells, is_python
+from belljar.gateway.builtin_model.code_blocks import LONGEST, find_cells, is_python
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ from belljar.gateway.builtin_model.code_blocks import LONGEST, cells, is_python
     ],
 )
 def test_cells(message: str, found: tuple[str, ...]) -> None:
-    assert cells(message) == found
+    assert find_cells(message) == found
 
 
 @pytest.mark.parametrize(
@@ -116,9 +116,9 @@ def test_prose(text: str) -> None:
 
 @given(st.text())
 def test_any_text_is_read(text: str) -> None:
-    assert all(cell.strip() for cell in cells(text))
+    assert all(cell.strip() for cell in find_cells(text))
 
 
 @given(st.text(alphabet=st.characters(exclude_characters="`\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029")))
 def test_what_is_fenced_comes_out_as_it_went_in(code: str) -> None:
-    assert cells(f"so:\n```python\n{code}\n```\nplease") == ((f"{code}\n",) if code.strip() else ())
+    assert find_cells(f"so:\n```python\n{code}\n```\nplease") == ((f"{code}\n",) if code.strip() else ())

@@ -10,7 +10,7 @@ from openai.lib.streaming.chat import ChatCompletionStreamState
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
 from belljar.errors import ContextTooLong, Declined, InvalidRequest
-from belljar.gateway.chat_completions.answers import Chunks, completion, fault_of
+from belljar.gateway.chat_completions.answers import Chunks, encode_completion, find_fault
 from belljar.gateway.chat_completions.reading import read_chat
 from belljar.wire import events
 from belljar.wire.items import (
@@ -192,10 +192,10 @@ def test_the_pieces_make_the_whole(name: str) -> None:
     """The official client puts the chunks together; what it gets is the completion."""
     output = OUTPUTS[name]
     state: Any = ChatCompletionStreamState()
-    for chunk in chunks_of(Chunks(usage=True, live=True).frames(told(output))):
+    for chunk in chunks_of(Chunks(usage=True, live=True).make_frames(told(output))):
         state.handle_chunk(ChatCompletionChunk.model_validate(chunk))
     built = state.current_completion_snapshot.model_dump()
-    folded = whole(completion(response(*output)))
+    folded = whole(encode_completion(response(*output)))
     (choice,) = folded["choices"]
     made = built["choices"][0]["message"]
     assert built["choices"][0]["finish_reason"] == choice["finish_reason"]
@@ -218,11 +218,11 @@ def test_the_pieces_make_the_whole(name: str) -> None:
 def test_one_event_at_a_time_or_all_at_once(name: str) -> None:
     given = told(OUTPUTS[name])
     face = Chunks()
-    assert [frame for event in given for frame in face.frames([event])] == list(Chunks().frames(given))
+    assert [frame for event in given for frame in face.make_frames([event])] == list(Chunks().make_frames(given))
 
 
 def test_chunks() -> None:
-    first, second, third, last = chunks_of(Chunks().frames(told((message(OutputText(text="hello")),))))
+    first, second, third, last = chunks_of(Chunks().make_frames(told((message(OutputText(text="hello")),))))
     head = {
         "id": "chatcmpl-1",
         "object": "chat.completion.chunk",
@@ -242,7 +242,7 @@ def test_chunks() -> None:
 
 def test_a_custom_call() -> None:
     """The official client's types of chunks do not know these, though its types of completions do."""
-    frames = Chunks().frames(told((CALL, CUSTOM)))
+    frames = Chunks().make_frames(told((CALL, CUSTOM)))
     deltas = [json.loads(frame[6:])["choices"][0]["delta"] for frame in frames]
     assert [call for delta in deltas for call in delta.get("tool_calls", []) if call["index"] == 1] == [
         {"index": 1, "id": "call_2", "type": "custom", "custom": {"name": "sh", "input": ""}},
@@ -251,14 +251,14 @@ def test_a_custom_call() -> None:
 
 
 def test_usage_when_asked_for() -> None:
-    *others, last = chunks_of(Chunks(usage=True).frames(told((message(OutputText(text="hello")),))))
+    *others, last = chunks_of(Chunks(usage=True).make_frames(told((message(OutputText(text="hello")),))))
     assert (last["choices"], last["usage"]) == ([], SPENT)
     assert [chunk["usage"] for chunk in others] == [None] * len(others)
 
 
 def test_a_completion() -> None:
     token = {"token": "so", "logprob": -0.1, "bytes": None, "top_logprobs": []}
-    found = whole(completion(response(CELL, message(OutputText(text="so", logprobs=(token,))), CALL, CUSTOM)))
+    found = whole(encode_completion(response(CELL, message(OutputText(text="so", logprobs=(token,))), CALL, CUSTOM)))
     assert found == {
         "id": "chatcmpl-1",
         "object": "chat.completion",
@@ -289,7 +289,7 @@ def test_a_completion() -> None:
 
 
 def test_an_answer_without_text() -> None:
-    found = whole(completion(response(usage=None)))
+    found = whole(encode_completion(response(usage=None)))
     assert found["choices"][0]["message"] == {"role": "assistant", "content": "", "refusal": None, "annotations": []}
     assert found["usage"]["total_tokens"] == 0
 
@@ -299,12 +299,12 @@ def test_an_answer_without_text() -> None:
 )
 def test_what_this_wire_has_no_word_for_is_left_out(item: OutputItem) -> None:
     said = message(OutputText(text="hello"))
-    assert completion(response(item, said)) == completion(response(said))
+    assert encode_completion(response(item, said)) == encode_completion(response(said))
 
 
 def test_logprobs_come_with_their_text() -> None:
     token = {"token": "hel", "logprob": -0.1, "bytes": None, "top_logprobs": []}
-    found = chunks_of(Chunks().frames(told((message(OutputText(text="hello", logprobs=(token,))),))))
+    found = chunks_of(Chunks().make_frames(told((message(OutputText(text="hello", logprobs=(token,))),))))
     assert [chunk["choices"][0]["logprobs"] for chunk in found] == [
         None,
         {"content": [token], "refusal": None},
@@ -315,7 +315,7 @@ def test_logprobs_come_with_their_text() -> None:
 
 def test_a_cell_comes_whole_and_as_it_runs_to_those_who_take_that() -> None:
     def told_of_cells(live: bool) -> list[dict[str, Any]]:
-        found = [chunk["choices"][0]["delta"] for chunk in chunks_of(Chunks(live=live).frames(told((CELL,))))]
+        found = [chunk["choices"][0]["delta"] for chunk in chunks_of(Chunks(live=live).make_frames(told((CELL,))))]
         return [delta["belljar"] for delta in found if "belljar" in delta]
 
     assert told_of_cells(live=False) == [{"cells": [SHOWN]}]
@@ -329,7 +329,7 @@ def test_a_cell_comes_whole_and_as_it_runs_to_those_who_take_that() -> None:
 
 
 def test_a_citation_points_into_the_whole_text() -> None:
-    found = whole(completion(response(*OUTPUTS["two cells and three messages"]), "http://host"))
+    found = whole(encode_completion(response(*OUTPUTS["two cells and three messages"]), "http://host"))
     said = found["choices"][0]["message"]
     assert said["content"] == f"Let me see.\n\nAgain.{LINK}\n\nDone."
     first, second = said["annotations"]
@@ -369,7 +369,7 @@ def test_a_citation_points_into_the_whole_text() -> None:
     ],
 )
 def test_other_citations(annotation: Annotation, shown: dict[str, Any]) -> None:
-    found = whole(completion(response(message(OutputText(text="abc", annotations=(annotation,))))))
+    found = whole(encode_completion(response(message(OutputText(text="abc", annotations=(annotation,))))))
     assert found["choices"][0]["message"]["annotations"] == [shown]
 
 
@@ -383,15 +383,15 @@ def test_other_citations(annotation: Annotation, shown: dict[str, Any]) -> None:
 )
 def test_an_answer_that_was_cut(details: IncompleteDetails | None, reason: str) -> None:
     cut = response(CALL, status="incomplete", incomplete_details=details)
-    assert whole(completion(cut))["choices"][0]["finish_reason"] == reason
-    frames = Chunks().frames(told((CALL,), events.Incomplete(sequence_number=0, response=cut)))
+    assert whole(encode_completion(cut))["choices"][0]["finish_reason"] == reason
+    frames = Chunks().make_frames(told((CALL,), events.Incomplete(sequence_number=0, response=cut)))
     assert chunks_of(frames)[-1]["choices"][0]["finish_reason"] == reason
 
 
 def test_an_answer_that_failed() -> None:
     failed = response(status="failed", error=ResponseError(code="server_error", message="boom"))
     body = {"error": {"message": "boom", "type": "server_error", "param": None, "code": "server_error"}}
-    *_, error = Chunks().frames(told((), events.Failed(sequence_number=0, response=failed)))
+    *_, error = Chunks().make_frames(told((), events.Failed(sequence_number=0, response=failed)))
     assert json.loads(error[6:]) == body
 
 
@@ -399,7 +399,7 @@ def test_an_error_is_told_once() -> None:
     failed = response(status="failed", error=ResponseError(code="x", message="boom"))
     detail = events.ErrorDetail(type="invalid_request_error", code="x", message="boom", param="input")
     given = [*told(())[:1], events.ErrorEvent(sequence_number=1, error=detail)]
-    start, error = Chunks().frames([*given, events.Failed(sequence_number=2, response=failed)])
+    start, error = Chunks().make_frames([*given, events.Failed(sequence_number=2, response=failed)])
     assert json.loads(error[6:]) == {
         "error": {"message": "boom", "type": "invalid_request_error", "param": "input", "code": "x"}
     }
@@ -408,7 +408,7 @@ def test_an_error_is_told_once() -> None:
 
 def test_what_is_answered_can_be_sent_back() -> None:
     """A client that keeps the conversation keeps the container with it."""
-    said = whole(completion(response(CELL, message(OutputText(text=LINK, annotations=(cited(9, 32),))))))
+    said = whole(encode_completion(response(CELL, message(OutputText(text=LINK, annotations=(cited(9, 32),))))))
     again = read_chat({"model": "m", "messages": [{"role": "user", "content": "hi"}, said["choices"][0]["message"]]})
     _, cell, text = again.request.input
     assert isinstance(cell, CodeInterpreterCall)
@@ -421,5 +421,5 @@ def test_an_unknown_model_is_not_found() -> None:
         InvalidRequest("no such model", param="model", fault="model_not_found"),
         Declined("no such model", param="model", fault="model_not_found"),
     ):
-        assert (fault_of(unknown).status, fault_of(unknown).code) == (404, "model_not_found")
-    assert fault_of(ContextTooLong("too long")).status == 400
+        assert (find_fault(unknown).status, find_fault(unknown).code) == (404, "model_not_found")
+    assert find_fault(ContextTooLong("too long")).status == 400

@@ -7,12 +7,12 @@ import asyncio
 import pytest
 
 from belljar.errors import DeadlinePassed
-from belljar.gateway.engine.deadline import Deadline
+from belljar.gateway.engine.deadline import ResponseDeadline
 
 
 def test_what_comes_in_time_is_given() -> None:
     async def main() -> int:
-        deadline = Deadline(60)
+        deadline = ResponseDeadline(60)
         try:
             return await deadline.wait(asyncio.sleep(0, 7))
         finally:
@@ -23,7 +23,7 @@ def test_what_comes_in_time_is_given() -> None:
 
 def test_a_wait_beyond_it_is_ended_and_so_is_every_later_one() -> None:
     async def main() -> None:
-        deadline = Deadline(0.01)
+        deadline = ResponseDeadline(0.01)
         for _ in range(2):
             with pytest.raises(DeadlinePassed, match=r"0\.01 seconds"):
                 await deadline.wait(asyncio.sleep(60))
@@ -36,7 +36,7 @@ def test_a_wait_beyond_it_is_ended_and_so_is_every_later_one() -> None:
 
 def test_a_cancellation_from_outside_stays_one() -> None:
     async def main() -> None:
-        deadline = Deadline(60)
+        deadline = ResponseDeadline(60)
         waiting = asyncio.create_task(deadline.wait(asyncio.sleep(60)))
         await asyncio.sleep(0)
         waiting.cancel()

@@ -34,7 +34,7 @@ START = Response(id="resp_" + "0" * 48, created_at=1, status="in_progress", mode
 
 def turn_of(one: Emitter, **rules: Any) -> Turn:
     rules = {"container_id": "cntr_1", **rules}
-    return one.turn(TurnRules(is_ours=lambda name: name == "code_interpreter", **rules))
+    return one.begin_turn(TurnRules(is_ours=lambda name: name == "code_interpreter", **rules))
 
 
 def names(events: Sequence[Event]) -> list[str]:

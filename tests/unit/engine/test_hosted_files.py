@@ -12,7 +12,7 @@ import pytest
 from belljar.config import Upstream
 from belljar.gateway.containers import Containers, Policy
 from belljar.gateway.engine import hosted_files
-from belljar.gateway.engine.hosted_files import Keeper
+from belljar.gateway.engine.hosted_files import HostedFileKeeper
 from belljar.gateway.store.base import ContainerFileRecord
 from belljar.gateway.store.local_store import open_store
 from belljar.gateway.upstream.endpoint import Endpoint
@@ -20,7 +20,6 @@ from belljar.gateway.upstream.transport import Transport
 from belljar.gateway.upstream.vendor_files import HostedFiles
 from belljar.sandbox.base import SandboxSource
 from belljar.vendors.deltas import HostedEnd
-from belljar.vendors.registry import dialect_of
 from belljar.vendors.request import HostedFile
 from belljar.wire.items import CellEnd, CodeInterpreterCall, Logs
 
@@ -40,12 +39,12 @@ def kept(state: Path, files: Sequence[HostedFile], **more: Any) -> Kept:
         containers = Containers(records, blobs, source, Policy())
         transport = Transport()
         endpoint = Endpoint(Upstream(name="lab", base_url="http://127.0.0.1:1/v1"))
-        fetcher = HostedFiles(endpoint, transport, dialect_of("chat"))
+        fetcher = HostedFiles(endpoint, transport)
         fields: dict[str, Any] = {"status": "completed", "code": "1", "container_id": "", "outputs": None, **more}
         try:
             container = await containers.create("me", name="test")
             end = HostedEnd(3, CodeInterpreterCall(id="ci_1", **fields), tuple(files))
-            told, made = await Keeper(fetcher, containers, blobs).keep(end, container)
+            told, made = await HostedFileKeeper(fetcher, containers, blobs).keep(end, container)
             data = [b"".join([chunk async for chunk in blobs.stream(one.blob)]) for one in made]
         finally:
             await transport.close()

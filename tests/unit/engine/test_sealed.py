@@ -17,7 +17,7 @@ START = Response(id="resp_" + "0" * 48, created_at=1, status="in_progress", mode
 
 def test_a_seal_is_kept_and_not_shown() -> None:
     emitter = Emitter(START, include=frozenset({"reasoning.encrypted_content"}))
-    said = emitter.turn(TurnRules()).feed(
+    said = emitter.begin_turn(TurnRules()).feed(
         [deltas.Text("a"), deltas.VendorState("gemini:x"), deltas.Text("b"), deltas.Finish("stop")]
     ) + emitter.complete(2, None)
     (kept,) = emitter.items
@@ -27,11 +27,11 @@ def test_a_seal_is_kept_and_not_shown() -> None:
     assert "sealed" not in json.dumps(shown)
     assert [item["type"] for item in shown[-1]["response"]["output"]] == ["message"]
     assert shown[-1]["response"]["output"][0]["content"][0]["text"] == "ab"
-    (listed,) = snapshots.filtered([json.loads(encode(kept))], frozenset())
+    (listed,) = snapshots.filter_items([json.loads(encode(kept))], frozenset())
     assert "sealed" not in listed
 
 
 def test_a_seal_without_text_is_let_go() -> None:
     emitter = Emitter(START)
-    emitter.turn(TurnRules()).feed([deltas.VendorState("gemini:x"), deltas.Finish("stop")])
+    emitter.begin_turn(TurnRules()).feed([deltas.VendorState("gemini:x"), deltas.Finish("stop")])
     assert emitter.items == ()

@@ -93,7 +93,7 @@ def test_the_same_twice_has_nothing_in_common() -> None:
 
 def test_a_summary_and_reasoning_come_back(sealer: Sealer) -> None:
     summary = asyncio.run(sealer.seal(TEXT, "ada"))
-    thought = asyncio.run(sealer.thoughts("ada"))(TEXT)
+    thought = asyncio.run(sealer.make_thought_sealer("ada"))(TEXT)
     assert (opened(sealer, summary), opened(sealer, thought, kind="reasoning")) == (TEXT, TEXT)
     assert b"Paris" not in base64.urlsafe_b64decode(summary.removeprefix("bj2."))
     assert opened(sealer, asyncio.run(sealer.seal("", "ada"))) == ""

@@ -44,6 +44,6 @@ SECRETS = {"domain_secrets": [{"domain": "a.example", "name": "T", "value": SECR
 )
 def test_tools_are_told_back_without_their_secrets(tool: dict[str, Any], told: dict[str, Any]) -> None:
     request = reading.read_response({"model": "m", "input": "hi", "tools": [tool]})
-    response = snapshots.first(request, "resp_1", 0)
+    response = snapshots.build_first(request, "resp_1", 0)
     assert msgspec.json.decode(encode(response))["tools"] == [told]
     assert msgspec.json.decode(encode(request.tools)) == [tool]  # the model's side gets them

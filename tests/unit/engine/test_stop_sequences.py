@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from belljar.gateway.engine.stop_sequences import Stopping, Watch
+from belljar.gateway.engine.stop_sequences import StopScanner, WithStops
 from belljar.vendors.deltas import CallBegun, CallEnd, Delta, Finish, Text, UsageDelta
 from belljar.vendors.request import ModelRequest
 from belljar.wire.items import Message
@@ -34,7 +34,7 @@ def answered(model: Scripted, *stops: str) -> list[Delta]:
         asked = ModelRequest(
             model="m", items=(Message(role="user", content="hi"),), sampling=Sampling(stop=stops or None)
         )
-        return [delta async for batch in Stopping(model).ask(asked) for delta in batch]
+        return [delta async for batch in WithStops(model).ask(asked) for delta in batch]
 
     return asyncio.run(ask())
 
@@ -46,7 +46,7 @@ def said(deltas: list[Delta]) -> str:
 @given(st.text("ab\n"), st.lists(st.text("ab\n", min_size=1), min_size=1, max_size=3), st.lists(st.integers(0, 20)))
 def test_any_split_gives_the_same_text(text: str, stops: list[str], cuts: list[int]) -> None:
     at = sorted({0, len(text), *(cut for cut in cuts if cut < len(text))})
-    watch = Watch(stops)
+    watch = StopScanner(stops)
     out: list[Delta] = []
     for begin, end in pairwise(at):
         out += watch.feed(Text(text[begin:end]))

@@ -1,4 +1,7 @@
-"""Drives the real guest, unconfined, in a process of its own over a socket pair."""
+"""Drives the real guest, unconfined, in a process of its own over a socket pair.
+
+As in a jail, guests are forks of a process that has imported what they need: one for each set of preloaded modules.
+"""
 
 from __future__ import annotations
 
@@ -19,17 +22,36 @@ import pytest
 from belljar.sandbox.guest import frames
 
 SOURCE = Path(frames.__file__).parents[3]
-START = """
-import socket, sys, json
-sock = socket.socket(fileno=int(sys.argv[1]))
-settings = json.loads(sys.argv[2])
-for name in settings.pop("preload", ()):
+ZYGOTE = """
+import json, os, socket, sys
+door = socket.socket(fileno=int(sys.argv[1]))
+for name in sys.argv[2:]:
     __import__(name)
 if "numpy" in sys.modules:
     sys.modules["numpy"].random.seed(1)  # what every fork of one zygote would share
 from belljar.sandbox.guest import serve
 guest = serve.prepare()
-guest.serve(sock, settings)
+while True:
+    data, numbers, _, _ = socket.recv_fds(door, 1 << 20, 3)
+    if not data:
+        os._exit(0)
+    asked = json.loads(data)
+    if "end" in asked:
+        told = os.waitstatus_to_exitcode(os.waitpid(asked["end"], 0)[1])
+    elif not (told := os.fork()):
+        door.close()
+        break
+    for number in numbers:
+        os.close(number)
+    door.send(json.dumps(told).encode())
+sock = socket.socket(fileno=numbers[0])
+for place, number in enumerate(numbers[1:], 1):
+    os.dup2(number, place)
+    os.close(number)
+os.environ["HOME"] = asked["workdir"]
+os.chdir(asked["workdir"])
+guest.serve(sock, asked)
+os._exit(0)
 """
 PATIENCE = 20.0
 
@@ -71,26 +93,71 @@ class Ran:
         return self.error["traceback"]
 
 
+class Zygote:
+    """Has imported some modules, and forks."""
+
+    def __init__(self, preload: Sequence[str]) -> None:
+        self._door, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(SOURCE), "HOME": os.devnull}
+        environment["MPLCONFIGDIR"] = str(SOURCE.parent / ".pytest_cache" / "matplotlib")
+        command = [sys.executable, "-c", ZYGOTE, str(theirs.fileno()), *preload]
+        self._process = subprocess.Popen(
+            command, env=environment, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+        )
+        theirs.close()
+
+    def ask(self, what: Mapping[str, object], numbers: Sequence[int] = ()) -> int:
+        socket.send_fds(self._door, [json.dumps(what).encode()], numbers)
+        return int(self._door.recv(1 << 10))
+
+    def close(self) -> None:
+        self._door.close()
+        assert self._process.wait(PATIENCE) == 0
+
+
+class Process:
+    """A guest's; what it prints is read from its two pipes."""
+
+    def __init__(self, zygote: Zygote, sock: socket.socket, settings: Mapping[str, object]) -> None:
+        self._zygote = zygote
+        self._code: int | None = None
+        self.stdout, out = os.pipe()
+        self.stderr, err = os.pipe()
+        self._pid = zygote.ask(settings, [sock.fileno(), out, err])
+        self._handle = os.pidfd_open(self._pid)  # not reaped before its zygote is asked for its end
+        os.close(out)
+        os.close(err)
+        self._open = [self._handle, self.stdout, self.stderr]
+
+    def wait(self, patience: float) -> int:
+        """The exit code."""
+        if self._code is None:
+            assert select.select([self._handle], [], [], patience)[0], f"it runs still after {patience:g} s"
+            self._code = self._zygote.ask({"end": self._pid})
+        return self._code
+
+    def send_signal(self, number: int) -> None:
+        signal.pidfd_send_signal(self._handle, number)
+
+    def close(self) -> None:
+        try:
+            self.wait(PATIENCE)
+        finally:
+            if self._code is None:
+                self.send_signal(signal.SIGKILL)
+                self.wait(PATIENCE)
+            while self._open:
+                os.close(self._open.pop())
+
+
 class Driver:
     """The host's side."""
 
-    def __init__(self, folder: Path, settings: Mapping[str, object]) -> None:
+    def __init__(self, zygote: Zygote, settings: Mapping[str, object]) -> None:
         self._sock, theirs = socket.socketpair()
-        environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(SOURCE), "HOME": str(folder)}
-        environment["MPLCONFIGDIR"] = str(SOURCE.parent / ".pytest_cache" / "matplotlib")
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", START, str(theirs.fileno()), json.dumps({"workdir": str(folder), **settings})],
-            cwd=folder,
-            env=environment,
-            pass_fds=[theirs.fileno()],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
+        self.process = Process(zygote, theirs, settings)
         theirs.close()
-        assert self.process.stdout
-        assert self.process.stderr
-        self._pipes = {self.process.stdout.fileno(): "stdout", self.process.stderr.fileno(): "stderr"}
+        self._pipes = {self.process.stdout: "stdout", self.process.stderr: "stderr"}
         for number in self._pipes:
             os.set_blocking(number, False)
         self._decoder = frames.FrameDecoder()
@@ -142,14 +209,7 @@ class Driver:
 
     def close(self) -> None:
         self._sock.close()
-        try:
-            self.process.wait(PATIENCE)
-        finally:
-            self.process.kill()
-            self.process.wait()
-            for pipe in (self.process.stdout, self.process.stderr):
-                if pipe:
-                    pipe.close()
+        self.process.close()
 
     def _frame(self, ran: Ran, until: Callable[[Ran], bool] | None = None) -> tuple[int, bytes]:
         while not self._waiting:
@@ -177,13 +237,28 @@ class Driver:
                 ran.raw[name] += data
 
 
+@pytest.fixture(scope="session")
+def zygotes() -> Iterator[Callable[..., Zygote]]:
+    """Each is made when first asked for: importing pandas takes longer than any test here."""
+    made: dict[tuple[str, ...], Zygote] = {}
+
+    def find(*preload: str) -> Zygote:
+        if preload not in made:
+            made[preload] = Zygote(preload)
+        return made[preload]
+
+    yield find
+    for zygote in made.values():
+        zygote.close()
+
+
 @pytest.fixture
-def start(tmp_path: Path) -> Iterator[Callable[..., Driver]]:
-    """Starts guests with settings."""
+def start(tmp_path: Path, zygotes: Callable[..., Zygote]) -> Iterator[Callable[..., Driver]]:
+    """Starts guests with settings, forked from what has the modules of `preload`."""
     drivers: list[Driver] = []
 
-    def start(**settings: object) -> Driver:
-        drivers.append(Driver(tmp_path, settings))
+    def start(preload: Sequence[str] = (), **settings: object) -> Driver:
+        drivers.append(Driver(zygotes(*preload), {"workdir": str(tmp_path), **settings}))
         return drivers[-1]
 
     yield start

@@ -136,4 +136,4 @@ def test_the_host_hanging_up_ends_the_guest(start: Callable[..., Driver]) -> Non
     guest = start()
     guest.ok("1")
     guest.close()
-    assert guest.process.returncode == 0
+    assert guest.process.wait(0) == 0

@@ -15,7 +15,7 @@ import uvicorn
 from tests.unit.server.fakes import EngineServices
 
 from belljar.gateway.server.app import GatewayApp
-from belljar.gateway.server.options import Options
+from belljar.gateway.server.options import ServerOptions
 from belljar.gateway.server.wording import Wording
 from belljar.http_server.asgi import Receive, Scope, Send
 from belljar.http_server.run import config
@@ -172,7 +172,7 @@ class Wire:
 class Gateway:
     """An app on the host, and ways to talk to it."""
 
-    def __init__(self, host: Host, rooms: EngineServices, options: Options) -> None:
+    def __init__(self, host: Host, rooms: EngineServices, options: ServerOptions) -> None:
         self.host = host
         self.rooms = rooms
         self.app = host.app = GatewayApp(rooms.services, options)
@@ -209,7 +209,7 @@ def opened(host: Host) -> Iterator[Opened]:
     """Opens a gateway; `keys=True` asks for keys, the rest are its options."""
 
     def build(*, keys: bool = False, **options: Any) -> Gateway:
-        return Gateway(host, EngineServices(keys=keys), Options(**options))
+        return Gateway(host, EngineServices(keys=keys), ServerOptions(**options))
 
     yield build
     host.app = None

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any, cast
 
@@ -12,7 +13,7 @@ from msgspec import Struct, structs
 
 from belljar.errors import InvalidRequest, NotFound
 from belljar.gateway.engine.caller import Caller
-from belljar.gateway.server.interfaces import Health, Keyring, Models, Services
+from belljar.gateway.server.interfaces import Health, Keyring, Models, ServerServices
 from belljar.gateway.store.base import (
     Blob,
     Blobs,
@@ -118,7 +119,7 @@ class FakeEngine:
         self.background[response.id] = [sse(event) for batch in batches for event in batch]
         return structs.replace(response, status="queued", background=True)
 
-    def in_background(self, owner: str) -> int:
+    def count_background(self, owner: str) -> int:
         return self.going_on.count(owner)
 
     async def follow(self, id: str, caller: Caller, after: int) -> AsyncGenerator[list[bytes], None]:
@@ -138,7 +139,7 @@ class FakeEngine:
         self._known(id)
         return encode({"id": id, "object": "response", "status": "cancelled"})
 
-    async def input_items(
+    async def list_input_items(
         self, id: str, caller: Caller, page: Page, include: Sequence[str]
     ) -> tuple[list[bytes], bool]:
         self.pages.append(page)
@@ -148,7 +149,7 @@ class FakeEngine:
         self._known(id)
         return [encode({"id": f"msg_{n}", "type": "message"}) for n in (1, 2)], True
 
-    async def count(self, request: CreateResponse, caller: Caller) -> int:
+    async def count_tokens(self, request: CreateResponse, caller: Caller) -> int:
         self.asked.append(request)
         return 42
 
@@ -248,6 +249,8 @@ class FakeContainers:
         await self.get(id, owner)
         del self.kept[id]
 
+    async def drop(self, id: str) -> None: ...
+
     async def put_file(self, container: ContainerRecord, name: str, blob: Blob, *, type: str) -> ContainerFileRecord:
         made = ContainerFileRecord(
             id=ids.new("cfile"),
@@ -282,8 +285,10 @@ class FakeContainers:
     async def delete_file(self, container: ContainerRecord, id: str) -> None:
         self.files[container.id].remove(await self.get_file(container, id))
 
-    async def stream_file(self, container: ContainerRecord, file: ContainerFileRecord) -> AsyncIterator[bytes]:
-        async for chunk in self._blobs.stream(file.blob):
+    async def stream_file(
+        self, container: ContainerRecord, file: ContainerFileRecord, *, start: int, stop: int
+    ) -> AsyncIterator[bytes]:
+        async for chunk in self._blobs.stream(file.blob, start=start, stop=stop):
             yield chunk
 
     async def list(self, owner: str, page: Page, name: str | None) -> Sequence[ContainerRecord]:
@@ -302,20 +307,24 @@ class FakeBlobs:
     def write(self) -> BlobWriter:
         return FakeWriter(self)
 
-    async def stream(self, name: str, *, chunk: int = 1 << 20) -> AsyncIterator[bytes]:
+    async def stream(
+        self, name: str, *, start: int = 0, stop: int | None = None, chunk: int = 1 << 20
+    ) -> AsyncIterator[bytes]:
         if name not in self.kept:
             raise NotFound(f"There is no blob {name}.")
         self.open += 1
         try:
-            data = self.kept[name]
+            data = self.kept[name][start:stop]
             for at in range(0, len(data), chunk):
                 yield data[at : at + chunk]
                 await asyncio.sleep(0)
         finally:
             self.open -= 1
 
-    def path(self, name: str) -> Path | None:
-        return None
+    def local(self, names: Sequence[str]) -> AbstractAsyncContextManager[Mapping[str, Path | NotFound]]:
+        raise AssertionError("the server reads no files of its own")
+
+    async def settle(self, name: str) -> None: ...
 
     async def adopt(self, chunks: AsyncIterator[bytes]) -> Blob:
         async with self.write() as writer:
@@ -377,7 +386,7 @@ class FakeRecords:
     async def all_container_files(self, container_id: str) -> list[ContainerFileRecord]:
         return self._of_containers[container_id]
 
-    async def put_file(self, record: FileRecord) -> None:
+    async def add_file(self, record: FileRecord, most: int | None = None) -> None:
         self.files[record.id] = record
 
     async def get_file(self, id: str, owner: str) -> FileRecord | None:
@@ -429,6 +438,9 @@ class FakeKeys:
     def __init__(self) -> None:
         self.owners = {"bj-good": "key_1", "bj-other": "key_2"}
 
+    async def is_needed(self) -> bool:
+        return True
+
     async def check(self, plain: str) -> KeyRecord | None:
         owner = self.owners.get(plain)
         return KeyRecord(id=owner, name="", digest="", shown="", created_at=1) if owner else None
@@ -446,7 +458,7 @@ class EngineServices:
         self.health = FakeHealth()
         self.keys = FakeKeys()
         self.models = FakeModels()
-        self.services = Services(
+        self.services = ServerServices(
             engine=self.engine,
             conversations=self.conversations,
             containers=self.containers,

@@ -15,7 +15,7 @@ from tests.unit.server.conftest import PATIENCE, Wire
 from tests.unit.server.fakes import EngineServices, saying
 
 from belljar.gateway.server.app import GatewayApp
-from belljar.gateway.server.log import Answered
+from belljar.gateway.server.log import AnsweredRequest
 from belljar.http_server.asgi import Message
 from belljar.http_server.run import config
 from belljar.wire.requests import CreateResponse
@@ -139,7 +139,7 @@ def test_a_server_that_stops_lets_answers_finish() -> None:
 
 
 def test_every_request_is_written_down_without_what_it_said() -> None:
-    rooms, lines = EngineServices(keys=True), list[Answered]()
+    rooms, lines = EngineServices(keys=True), list[AnsweredRequest]()
     with served(GatewayApp(rooms.services, journal=lines.append)) as (_, port), Wire(port) as wire:
         key = {"authorization": "Bearer bj-good", "x-client-request-id": "mine-7"}
         asked = wire.ask("POST", "/v1/responses", OK, key)

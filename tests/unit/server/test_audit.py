@@ -22,7 +22,7 @@ def test_turns_count_their_tokens() -> None:
     usage = Usage(input_tokens=30, output_tokens=12, total_tokens=42)
     for spent in (usage, usage, None):
         audit(TurnDone(caller=CALLER, response_id="resp_1", upstream="lab", model="qwen", seconds=0.2, usage=spent))
-    text = metrics.text().decode()
+    text = metrics.format_text().decode()
     assert 'belljar_turns_total{upstream="lab",model="qwen"} 3\n' in text
     assert 'belljar_tokens_total{upstream="lab",model="qwen",kind="input"} 60\n' in text
     assert 'belljar_tokens_total{upstream="lab",model="qwen",kind="output"} 24\n' in text
@@ -36,7 +36,7 @@ def test_cells_are_counted_and_written_down(caplog: pytest.LogCaptureFixture) ->
         Audit(metrics)(
             CellRan(**cell, exit="killed", reason="memory", seconds=1.5, code="print('secret')", files=("secret.csv",))
         )
-    text = metrics.text().decode()
+    text = metrics.format_text().decode()
     assert 'belljar_cells_total{exit="memory"} 1\n' in text
     assert "belljar_cell_seconds_count 1\n" in text
     (record,) = caplog.records

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from belljar.gateway.server.log import Answered, set_up
+from belljar.gateway.server.log import AnsweredRequest, set_up
 
-ANSWERED = Answered(request_id="req_1", owner="key_1", method="GET", route="/v1/files", status=200, ms=1.5)
+ANSWERED = AnsweredRequest(request_id="req_1", owner="key_1", method="GET", route="/v1/files", status=200, ms=1.5)
 
 
 @pytest.fixture(autouse=True)

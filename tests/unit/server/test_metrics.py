@@ -10,7 +10,7 @@ def test_a_counter_tells_each_combination_of_labels() -> None:
     counter.add("/v1", "200")
     counter.add("/v1", "200", by=2)
     counter.add('"\\\n', "500")
-    assert list(counter.lines()) == [
+    assert list(counter.format_lines()) == [
         'c_total{route="\\"\\\\\\n",status="500"} 1',
         'c_total{route="/v1",status="200"} 3',
     ]
@@ -18,9 +18,9 @@ def test_a_counter_tells_each_combination_of_labels() -> None:
 
 def test_a_counter_without_labels_begins_at_zero() -> None:
     counter = Counter("c_total", "Help.")
-    assert list(counter.lines()) == ["c_total 0"]
+    assert list(counter.format_lines()) == ["c_total 0"]
     counter.add(by=0.5)
-    assert list(counter.lines()) == ["c_total 0.5"]
+    assert list(counter.format_lines()) == ["c_total 0.5"]
 
 
 def test_a_gauge_goes_down_and_can_be_asked_for() -> None:
@@ -28,14 +28,14 @@ def test_a_gauge_goes_down_and_can_be_asked_for() -> None:
     gauge.add("idle", by=3)
     gauge.add("idle", by=-1)
     gauge.ask("busy", how=lambda: 7)
-    assert list(gauge.lines()) == ['g{state="busy"} 7', 'g{state="idle"} 2']
+    assert list(gauge.format_lines()) == ['g{state="busy"} 7', 'g{state="idle"} 2']
 
 
 def test_a_histogram_adds_up() -> None:
     histogram = Histogram("h", "Help.", ("route",), bounds=(0.1, 1.0))
     for value in (0.05, 0.1, 0.5, 3.0):
-        histogram.see(value, "/")
-    assert list(histogram.lines()) == [
+        histogram.observe(value, "/")
+    assert list(histogram.format_lines()) == [
         'h_bucket{route="/",le="0.1"} 2',
         'h_bucket{route="/",le="1"} 3',
         'h_bucket{route="/",le="+Inf"} 4',
@@ -45,7 +45,7 @@ def test_a_histogram_adds_up() -> None:
 
 
 def test_everything_is_told_with_help_and_type() -> None:
-    text = Metrics().text().decode()
+    text = Metrics().format_text().decode()
     assert text.endswith("\n")
     kinds = [line.split()[2:] for line in text.splitlines() if line.startswith("# TYPE")]
     assert ["belljar_http_requests_total", "counter"] in kinds

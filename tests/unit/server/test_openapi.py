@@ -100,6 +100,19 @@ def test_answers_are_as_described(described: tuple[Gateway, dict[str, Any]]) -> 
         validate(document, path, method, "200", answer.json)
 
 
+def test_every_body_of_json_has_a_type(described: tuple[Gateway, dict[str, Any]]) -> None:
+    """But for the description itself, whose type is OpenAPI's."""
+    _, document = described
+    loose = {
+        path
+        for path, item in document["paths"].items()
+        for operation in item.values()
+        for one in (operation.get("requestBody", {}), *operation["responses"].values())
+        if one.get("content", {}).get("application/json", {}).get("schema") in ({}, {"type": "object"})
+    }
+    assert loose == {"/openapi.json"}
+
+
 @pytest.mark.parametrize(
     ("method", "path", "body"),
     [("GET", "/v1/files/{id}", None), ("POST", "/v1/responses", {"model": 1}), ("POST", "/v1/containers", {})],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from belljar.errors import Forbidden
-from belljar.gateway.server.origin import Origins, preflight
+from belljar.gateway.server.origin import Origins, answer_preflight
 
 NAMED = Origins(frozenset({"https://App.example.org/", "http://10.0.0.5:3000"}))
 
@@ -77,8 +77,8 @@ def test_pages_that_are_named_may_read_the_answer(origin: str) -> None:
 
 
 def test_preflight() -> None:
-    assert preflight({}) == ()
+    assert answer_preflight({}) == ()
     asked = {b"access-control-request-method": b"POST", b"access-control-request-headers": b"authorization,x-a"}
-    told = dict(preflight(asked))
+    told = dict(answer_preflight(asked))
     assert told[b"access-control-allow-headers"] == b"authorization,x-a"
     assert b"DELETE" in told[b"access-control-allow-methods"]

@@ -25,12 +25,12 @@ from belljar.gateway.store.base import Page
     ],
 )
 def test_pages(query: bytes, page: Page) -> None:
-    assert Query(query).page() == page
+    assert Query(query).read_page() == page
 
 
 def test_files_have_longer_pages() -> None:
-    assert Query(b"").page(default=10_000, most=10_000).limit == 10_000
-    assert Query(b"limit=10000").page(default=10_000, most=10_000).limit == 10_000
+    assert Query(b"").read_page(default=10_000, most=10_000).limit == 10_000
+    assert Query(b"limit=10000").read_page(default=10_000, most=10_000).limit == 10_000
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_files_have_longer_pages() -> None:
     ],
 )
 def test_includes_are_written_in_several_ways(query: bytes) -> None:
-    assert Query(query).include() == ("code_interpreter_call.outputs", "reasoning.encrypted_content")
+    assert Query(query).read_include() == ("code_interpreter_call.outputs", "reasoning.encrypted_content")
 
 
 @pytest.mark.parametrize(("text", "value"), [(b"", False), (b"stream=true", True), (b"stream=False", False)])
@@ -53,21 +53,21 @@ def test_flags(text: bytes, value: bool) -> None:
 @pytest.mark.parametrize(
     ("query", "read", "param", "fault"),
     [
-        (b"limit=0", Query.page, "limit", "integer_below_min_value"),
-        (b"limit=101", Query.page, "limit", "integer_above_max_value"),
-        (b"limit=-3", Query.page, "limit", "integer_below_min_value"),
-        (b"limit=ten", Query.page, "limit", "invalid_type"),
-        (b"limit=", Query.page, "limit", "invalid_type"),
-        (b"limit=1.5", Query.page, "limit", "invalid_type"),
-        (b"limit=%D9%A3", Query.page, "limit", "invalid_type"),
-        (b"limit=9999999999999999999999", Query.page, "limit", "invalid_type"),
-        (b"order=up", Query.page, "order", "invalid_value"),
-        (b"include=everything", Query.include, "include[0]", "invalid_value"),
+        (b"limit=0", Query.read_page, "limit", "integer_below_min_value"),
+        (b"limit=101", Query.read_page, "limit", "integer_above_max_value"),
+        (b"limit=-3", Query.read_page, "limit", "integer_below_min_value"),
+        (b"limit=ten", Query.read_page, "limit", "invalid_type"),
+        (b"limit=", Query.read_page, "limit", "invalid_type"),
+        (b"limit=1.5", Query.read_page, "limit", "invalid_type"),
+        (b"limit=%D9%A3", Query.read_page, "limit", "invalid_type"),
+        (b"limit=9999999999999999999999", Query.read_page, "limit", "invalid_type"),
+        (b"order=up", Query.read_page, "order", "invalid_value"),
+        (b"include=everything", Query.read_include, "include[0]", "invalid_value"),
         (b"stream=yes", lambda query: query.flag("stream"), "stream", "invalid_value"),
-        (b"after=%00", Query.page, "after", "invalid_value"),
-        (b"after=%FF", Query.page, None, None),
-        (b"\xff", Query.page, None, None),
-        (b"&".join([b"a=1"] * 101), Query.page, None, None),
+        (b"after=%00", Query.read_page, "after", "invalid_value"),
+        (b"after=%FF", Query.read_page, None, None),
+        (b"\xff", Query.read_page, None, None),
+        (b"&".join([b"a=1"] * 101), Query.read_page, None, None),
     ],
 )
 def test_refusals(query: bytes, read: Callable[[Query], object], param: str | None, fault: str | None) -> None:
@@ -79,6 +79,6 @@ def test_refusals(query: bytes, read: Callable[[Query], object], param: str | No
 @given(st.binary(max_size=100))
 def test_no_query_breaks_the_reader(query: bytes) -> None:
     try:
-        Query(query).page()
+        Query(query).read_page()
     except InvalidRequest:
         pass

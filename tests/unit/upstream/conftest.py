@@ -74,7 +74,7 @@ async def request_of(reader: asyncio.StreamReader) -> bytes:
 async def transport(clock: FakeClock | None = None) -> AsyncIterator[Transport]:
     """One that does not wait for its pauses, which `clock` remembers."""
     clock = clock or FakeClock()
-    made = Transport(sleep=clock.sleep, clock=clock, chance=lambda: 0.0)
+    made = Transport(sleep=clock.sleep, chance=lambda: 0.0)
     try:
         yield made
     finally:

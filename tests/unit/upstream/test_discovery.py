@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import pytest
 
 from belljar.config import Upstream
-from belljar.gateway.upstream.discovery import by_key, on_local_ports
-from belljar.vendors.registry import DIALECTS, VENDORS
+from belljar.gateway.upstream.discovery import find_by_key, find_local
+from belljar.vendors.registry import VENDORS, WIRES
 
 from .conftest import KEY, upstream
 
@@ -25,52 +25,52 @@ from .conftest import KEY, upstream
     ],
 )
 def test_a_key_finds_its_vendor(variable: str, name: str, base_url: str, dialect: str) -> None:
-    assert by_key({variable: f" {KEY}\n"}) == [
+    assert find_by_key({variable: f" {KEY}\n"}) == [
         Upstream(name=name, base_url=base_url, dialect=dialect, api_key=KEY),
     ]
-    assert by_key({variable: " "}) == []
+    assert find_by_key({variable: " "}) == []
 
 
 def test_openai_may_be_elsewhere() -> None:
-    (one,) = by_key({"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": "https://proxy.example/v1"})
+    (one,) = find_by_key({"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": "https://proxy.example/v1"})
     assert one.base_url == "https://proxy.example/v1"
-    assert by_key({"OPENAI_BASE_URL": "https://proxy.example/v1"}) == []
+    assert find_by_key({"OPENAI_BASE_URL": "https://proxy.example/v1"}) == []
 
 
 @pytest.mark.parametrize("address", ["https://proxy.example", "https://proxy.example/", "https://proxy.example/v1"])
 def test_anthropic_may_be_elsewhere_as_its_own_clients_say_it(address: str) -> None:
-    (one,) = by_key({"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": address})
+    (one,) = find_by_key({"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": address})
     assert one.base_url == "https://proxy.example/v1"
 
 
 def test_every_vendor_is_found_by_its_key_and_spoken_to_in_a_dialect_of_ours() -> None:
     environment = {variable: KEY for row in VENDORS.values() for variable in row.keys}
-    found = by_key(environment)
+    found = find_by_key(environment)
     assert [one.name for one in found] == [name for name, row in VENDORS.items() if row.keys and not row.local]
-    assert all(one.dialect in DIALECTS for one in found)
+    assert all(one.dialect in WIRES for one in found)
 
 
 def test_what_is_configured_is_not_found_again() -> None:
     environment = {"OPENAI_API_KEY": KEY, "GROQ_API_KEY": KEY}
     same_name = upstream("https://elsewhere.example/v1", name="openai")
-    assert [one.name for one in by_key(environment, (same_name,))] == ["groq"]
+    assert [one.name for one in find_by_key(environment, (same_name,))] == ["groq"]
     same_place = upstream("https://API.groq.com/openai/v1/", name="fast")
-    assert [one.name for one in by_key(environment, (same_place,))] == ["openai"]
+    assert [one.name for one in find_by_key(environment, (same_place,))] == ["openai"]
 
 
 def test_the_usual_places() -> None:
-    assert {one.name: one.base_url.split(":")[2] for one in on_local_ports({})} == {
+    assert {one.name: one.base_url.split(":")[2] for one in find_local({})} == {
         "lm_studio": "1234/v1",
         "ollama": "11434/v1",
         "vllm": "8000/v1",
         "llama_cpp": "8080/v1",
     }
-    assert all(one.base_url.startswith("http://127.0.0.1:") for one in on_local_ports({}))
+    assert all(one.base_url.startswith("http://127.0.0.1:") for one in find_local({}))
 
 
 def test_places_that_are_configured_are_not_looked_at() -> None:
     there = upstream("http://localhost:11434/v1/", name="mine"), upstream("http://gpu:8000/v1", name="vllm")
-    assert [one.name for one in on_local_ports({}, there)] == ["lm_studio", "llama_cpp"]
+    assert [one.name for one in find_local({}, there)] == ["lm_studio", "llama_cpp"]
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_places_that_are_configured_are_not_looked_at() -> None:
     ],
 )
 def test_another_place_on_this_machine(environment: Mapping[str, str], address: str, key: str | None) -> None:
-    assert Upstream(name="ollama", base_url=address, api_key=key) in on_local_ports(environment)
+    assert Upstream(name="ollama", base_url=address, api_key=key) in find_local(environment)
 
 
 @pytest.mark.parametrize(
@@ -103,15 +103,15 @@ def test_another_place_on_this_machine(environment: Mapping[str, str], address: 
     ],
 )
 def test_nowhere_else_is_looked_and_nobody_there_is_shown_a_key(address: str) -> None:
-    usual = on_local_ports({"OLLAMA_BASE_URL": address, "OLLAMA_API_KEY": KEY})
+    usual = find_local({"OLLAMA_BASE_URL": address, "OLLAMA_API_KEY": KEY})
     assert usual == [Upstream(name=name, base_url=one.base_url) for name, one in VENDORS.items() if one.local]
 
 
 def test_a_server_that_is_configured_is_known_by_its_name_in_each_spelling() -> None:
     given = upstream("http://gpu.example/v1", name="lmstudio"), upstream("http://gpu.example:1/v1", name="llama_cpp")
-    assert [one.name for one in on_local_ports({}, given)] == ["ollama", "vllm"]
+    assert [one.name for one in find_local({}, given)] == ["ollama", "vllm"]
 
 
 def test_one_address_is_looked_at_once() -> None:
     both = {"OLLAMA_BASE_URL": "http://127.0.0.1:9/v1", "VLLM_BASE_URL": "http://localhost:9"}
-    assert [one.name for one in on_local_ports(both)] == ["lm_studio", "ollama", "llama_cpp"]
+    assert [one.name for one in find_local(both)] == ["lm_studio", "ollama", "llama_cpp"]

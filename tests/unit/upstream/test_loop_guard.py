@@ -8,7 +8,7 @@ import pytest
 
 from belljar.config import Upstream
 from belljar.gateway.upstream.endpoint import Endpoint
-from belljar.gateway.upstream.loop_guard import HEADER, came_through, leads_back, marked, passed_on
+from belljar.gateway.upstream.loop_guard import HEADER, add_hops, add_mark, leads_back, read_hops
 from belljar.net import is_loopback
 from belljar.vendors.registry import VENDORS
 
@@ -71,11 +71,11 @@ def test_the_address_of_somebody_else(base_url: str, host: str, port: int) -> No
 
 def test_a_mark_goes_with_every_request_beside_the_headers_there_are() -> None:
     upstream = Upstream(name="gpu", base_url="http://gpu.example/v1", headers={"x-team": "a"}, api_key="sk-12345678")
-    headers = Endpoint(marked(upstream, "me")).headers
+    headers = Endpoint(add_mark(upstream, "me")).headers
     assert (headers[HEADER], headers["x-team"]) == ("me", "a")
     assert upstream.headers == {"x-team": "a"}
-    assert passed_on(headers, ()) is headers
-    assert passed_on(headers, ("a", "b")) == {**headers, HEADER: "a,b,me"}
+    assert add_hops(headers, ()) is headers
+    assert add_hops(headers, ("a", "b")) == {**headers, HEADER: "a,b,me"}
 
 
 @pytest.mark.parametrize(
@@ -91,9 +91,9 @@ def test_a_mark_goes_with_every_request_beside_the_headers_there_are() -> None:
     ],
 )
 def test_vendors_do_not_learn_of_it(base_url: str, is_told: bool) -> None:
-    headers = marked(Upstream(name="up", base_url=base_url), "me").headers
+    headers = add_mark(Upstream(name="up", base_url=base_url), "me").headers
     assert (HEADER in headers) is is_told
-    assert HEADER not in passed_on({"accept": "*/*"}, ("a",))
+    assert HEADER not in add_hops({"accept": "*/*"}, ("a",))
 
 
 @pytest.mark.parametrize(
@@ -107,4 +107,4 @@ def test_vendors_do_not_learn_of_it(base_url: str, is_told: bool) -> None:
     ],
 )
 def test_only_names_are_read(header: bytes, names: tuple[str, ...]) -> None:
-    assert came_through(header) == names
+    assert read_hops(header) == names

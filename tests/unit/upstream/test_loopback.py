@@ -8,7 +8,7 @@ import pytest
 
 from belljar.gateway.upstream.http_response import ConnectionFailed
 from belljar.gateway.upstream.loopback import HELD_BYTES, LoopbackClient
-from belljar.gateway.upstream.transport import whole
+from belljar.gateway.upstream.transport import read_whole
 
 from .conftest import PATIENCE, Run, request_of, serving, until
 
@@ -33,7 +33,7 @@ async def exchange(*pieces: bytes, keep: bool = True) -> tuple[int, dict[str, st
     async with serving(handle) as origin:
         try:
             answer = await client.send("POST", origin, {}, b"{}", timeout=PATIENCE)
-            return answer.status, dict(answer.headers), await whole(answer)
+            return answer.status, dict(answer.headers), await read_whole(answer)
         finally:
             await client.close()
 
@@ -158,7 +158,7 @@ def test_a_connection_of_no_further_use_is_closed(run: Run, body: bytes) -> None
 
         client = LoopbackClient()
         async with serving(handle) as origin:
-            assert await whole(await client.send("GET", origin, {}, body, timeout=PATIENCE)) == b"ok"
+            assert await read_whole(await client.send("GET", origin, {}, body, timeout=PATIENCE)) == b"ok"
             assert await closed == b""
             await client.close()
 
@@ -189,7 +189,7 @@ def test_a_server_that_is_not_listened_to_has_to_wait(run: Run) -> None:
                 last = sent
                 await asyncio.sleep(0.2)
             assert sent < size
-            assert len(await whole(answer, limit=size)) == size
+            assert len(await read_whole(answer, limit=size)) == size
             await until(lambda: sent == size, "everything was sent")
             await client.close()
 
@@ -206,10 +206,10 @@ def test_closing_twice_or_after_the_end_is_nothing(run: Run) -> None:
         client = LoopbackClient()
         async with serving(handle) as origin:
             first = await client.send("POST", origin, {}, b"", timeout=PATIENCE)
-            assert await whole(first) == b"hello, world"
+            assert await read_whole(first) == b"hello, world"
             second = await client.send("POST", origin, {}, b"", timeout=PATIENCE)
             first.close()  # the connection is the second's now
-            assert await whole(second) == b"hello, world"
+            assert await read_whole(second) == b"hello, world"
             second.close()
             await client.close()
 
@@ -227,7 +227,7 @@ def test_an_address_of_version_six(run: Run) -> None:
         client = LoopbackClient()
         port = server.sockets[0].getsockname()[1]
         answer = await client.send("POST", f"http://[::1]:{port}/v1", {}, b"", timeout=PATIENCE)
-        assert await whole(answer) == b"hello, world"
+        assert await read_whole(answer) == b"hello, world"
         await client.close()
         server.close()
         await server.wait_closed()

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from belljar.gateway.upstream.model_lists import Listed, Missing, judge, read, sees
+from belljar.gateway.upstream.model_lists import Listed, Missing, judge, read_list, sees
 from belljar.testing import server_kinds
 
 
@@ -15,12 +15,12 @@ from belljar.testing import server_kinds
     [b"", b"nonsense", b"[]", b"{}", b'{"data": {}}', b'{"data": ["a"]}', b'{"models": []}', b"<html></html>", b"null"],
 )
 def test_what_is_no_list(body: bytes) -> None:
-    assert read(body) is None
+    assert read_list(body) is None
 
 
 def test_a_list_of_nothing_is_a_list() -> None:
-    assert read(b'{"object": "list", "data": []}') == {}
-    assert read(b'{"object": "list", "data": null}') == {}  # Ollama
+    assert read_list(b'{"object": "list", "data": []}') == {}
+    assert read_list(b'{"object": "list", "data": null}') == {}  # Ollama
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_why_there_is_none(status: int, body: bytes, why: str, loading: bool) ->
 
 
 def test_whose_they_are() -> None:
-    assert read(b'{"data": [{"id": "a", "owned_by": "llamacpp"}, {"id": "b", "owned_by": 3}]}') == {
+    assert read_list(b'{"data": [{"id": "a", "owned_by": "llamacpp"}, {"id": "b", "owned_by": 3}]}') == {
         "a": Listed(owner="llamacpp"),
         "b": Listed(),
     }
@@ -66,7 +66,7 @@ def test_names_and_what_is_told_of_them() -> None:
         {"id": None},
         {"name": "nameless"},
     ]
-    assert read(json.dumps({"object": "list", "data": data}).encode()) == {
+    assert read_list(json.dumps({"object": "list", "data": data}).encode()) == {
         "a": Listed(5, False),
         "told": Listed(0, True),
         "gpt-4o-blind": Listed(0, False),

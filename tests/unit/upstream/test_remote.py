@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-import ipaddress
 import ssl
 import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
+from tests.helpers.certificates import own_certificate
 
 from belljar.gateway.upstream.http_response import ConnectionFailed
 from belljar.gateway.upstream.remote import RemoteClient
-from belljar.gateway.upstream.transport import whole
+from belljar.gateway.upstream.transport import read_whole
 from belljar.testing import LoopbackUpstream, Reply
 
 from .conftest import PATIENCE, Run, request_of, serving, transport, unused_port
@@ -38,36 +33,9 @@ async def fetch(url: str, body: bytes = b"{}") -> tuple[int, bytes]:
     client = RemoteClient()
     try:
         answer = await client.send("POST", url, {}, body, timeout=PATIENCE)
-        return answer.status, await whole(answer)
+        return answer.status, await read_whole(answer)
     finally:
         await client.close()
-
-
-def own_certificate(folder: Path) -> tuple[Path, ssl.SSLContext]:
-    """A certificate that nobody trusts yet, and a server's side of it."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "belljar tests")])
-    now = datetime.now(UTC)
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    certificate, secret = folder / "certificate.pem", folder / "key.pem"
-    certificate.write_bytes(made.public_bytes(serialization.Encoding.PEM))
-    secret.write_bytes(
-        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    )
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(certificate, secret)
-    return certificate, context
 
 
 @asynccontextmanager

@@ -29,7 +29,7 @@ async def seeking(*sought: Upstream, given: tuple[Upstream, ...] = (), clock: Fa
 
 
 def ids(made: Models) -> dict[str, str]:
-    return {info.id: info.owned_by for info in made.known()}
+    return {info.id: info.owned_by for info in made.list_known()}
 
 
 def test_it_is_watched_for_only_while_there_is_nothing_else() -> None:
@@ -64,7 +64,7 @@ def test_nothing_is_watched_where_nothing_is_sought() -> None:
         async with seeking(clock=FakeClock()) as made:
             await made.watch()
             assert ids(made) == {"belljar": "belljar"}
-            assert list(made.nobody_at()) == []
+            assert list(made.list_silent_places()) == []
 
     asyncio.run(main())
 
@@ -114,7 +114,7 @@ def test_one_that_is_slow_for_once_stays_and_one_that_is_gone_does_not(monkeypat
                 clock.advance(2)
                 await made.look()
                 assert ids(made)["m"] == "vllm"
-                assert "longer than 0.2 s" in made.troubles()["vllm"]
+                assert "longer than 0.2 s" in made.list_troubles()["vllm"]
                 deaf = False
             clock.advance(2)
             await made.look()
@@ -133,8 +133,8 @@ def test_what_is_no_model_server_is_let_be() -> None:
         async with seeking(*places, clock=FakeClock()) as made:
             await made.list()
             assert ids(made) == {"belljar": "belljar"}
-            assert made.troubles() == {}
-            assert list(made.nobody_at()) == [f"127.0.0.1:{port} (LM Studio)"]
+            assert made.list_troubles() == {}
+            assert list(made.list_silent_places()) == [f"127.0.0.1:{port} (LM Studio)"]
 
     with (
         LoopbackUpstream(models=None) as unlisted,
@@ -190,7 +190,7 @@ def test_a_given_server_is_told_apart_too_and_kept_when_it_loads() -> None:
         async with seeking(given=(upstream(server.base_url, name="openai"),), clock=(clock := FakeClock())) as made:
             route = await made.resolve("m")
             assert route.upstream == "openai"
-            assert vars(route.model)["endpoint"].quirks.name == "llama_cpp"
+            assert vars(route.model)["endpoint"].vendor.name == "llama_cpp"
             server.loading = True
             clock.advance(5)
             with pytest.raises(Loading, match=r"openai at .*: it is still loading its model"):

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import repeat
 
 import pytest
 
+from belljar.errors import ProviderError
 from belljar.gateway.upstream.http_response import ConnectionFailed
-from belljar.gateway.upstream.transport import Transport, whole
+from belljar.gateway.upstream.transport import Transport, read_whole
 from belljar.testing import BREAK, FakeClock, LoopbackUpstream, Reply
+from belljar.vendors.errors import fault
 
 from .conftest import KEY, PATIENCE, Run, request_of, serving, transport, until, unused_port
 
@@ -19,16 +21,31 @@ Address = Callable[[LoopbackUpstream], str]
 HEADERS = {"authorization": f"Bearer {KEY}", "content-type": "application/json"}
 
 
+def meaning(status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
+    return fault(status, headers, body, "lab")
+
+
 async def post(sender: Transport, base_url: str, timeout: float = PATIENCE) -> tuple[int, bytes]:
-    answer = await sender.post(f"{base_url}/chat/completions", HEADERS, b'{"stream": true}', timeout=timeout)
-    return answer.status, await whole(answer)
+    """Status and body of the answer, or of the last that is none."""
+    said: list[tuple[int, bytes]] = []
+
+    def mean(status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
+        said.append((status, body))
+        return meaning(status, headers, body)
+
+    try:
+        url, body = f"{base_url}/chat/completions", b'{"stream": true}'
+        answer = await sender.post(url, HEADERS, body, timeout=timeout, meaning=mean)
+    except ProviderError:
+        return said[-1]
+    return answer.status, await read_whole(answer)
 
 
 def test_what_is_sent_arrives_and_what_is_answered_comes_back(run: Run, address: Address) -> None:
     async def main() -> None:
         async with transport() as sender:
             answer = await sender.post(
-                f"{address(server)}/chat/completions?a=b", HEADERS, b'{"x": 1}', timeout=PATIENCE
+                f"{address(server)}/chat/completions?a=b", HEADERS, b'{"x": 1}', timeout=PATIENCE, meaning=meaning
             )
             assert answer.status == 200
             assert answer.headers["content-type"] == "text/event-stream"
@@ -66,7 +83,7 @@ def test_a_failing_server_is_asked_three_times_in_all(run: Run, address: Address
     with LoopbackUpstream(repeat(Reply(status=503, body=b"busy"))) as server:
         assert run(main()) == (503, b"busy")
     assert len(server.requests) == 3
-    assert clock.slept == [0.25, 0.5]
+    assert clock.slept == [0.5, 0.5]
     assert len({received.body for received in server.requests}) == 1
 
 
@@ -77,22 +94,24 @@ def test_it_ends_with_the_first_answer_that_stands(run: Run, address: Address) -
         async with transport(clock) as sender:
             return await post(sender, address(server))
 
-    pause = Reply(status=429, headers={"retry-after-ms": "70"}, body=b"{}")
+    pause = Reply(status=429, headers={"retry-after-ms": "700"}, body=b"{}")
     with LoopbackUpstream([pause, Reply(status=500, body=b"{}"), "fine", "unasked"]) as server:
         status, body = run(main())
     assert status == 200
     assert b"fine" in body
-    assert clock.slept == [0.07, 0.5]
+    assert clock.slept == [0.7, 0.5]
 
 
 @pytest.mark.parametrize(
     ("reply", "times"),
     [
         (Reply(status=400, body=b"{}"), 1),
+        (Reply(status=503, body=b'{"error":{"message":"Loading model"}}'), 1),
         (Reply(status=401, body=b"{}"), 1),
         (Reply(status=500, headers={"x-should-retry": "false"}, body=b"{}"), 1),
         (Reply(status=409, headers={"x-should-retry": "true"}, body=b"{}"), 3),
         (Reply(status=429, headers={"retry-after": "3600"}, body=b"{}"), 1),
+        (Reply(status=429, body=b'{"error":{"code":"insufficient_quota"}}'), 1),
     ],
 )
 def test_only_what_may_pass_is_asked_again(run: Run, address: Address, reply: Reply, times: int) -> None:
@@ -101,7 +120,7 @@ def test_only_what_may_pass_is_asked_again(run: Run, address: Address, reply: Re
             return await post(sender, address(server))
 
     with LoopbackUpstream(repeat(reply)) as server:
-        assert run(main()) == (reply.status, b"{}")
+        assert run(main()) == (reply.status, reply.body)
     assert len(server.requests) == times
 
 
@@ -118,7 +137,7 @@ def test_a_server_that_is_not_there_is_looked_for_three_times(run: Run, address:
         with pytest.raises(ConnectionFailed, match="connection refused") as caught:
             run(main(address(server)))
     assert caught.value.resend
-    assert clock.slept == [0.25, 0.5]
+    assert clock.slept == [0.5, 0.5]
 
 
 def test_a_host_that_has_no_address_is_named_as_such(run: Run) -> None:
@@ -160,7 +179,9 @@ def test_nothing_is_sent_again_once_an_answer_has_begun(run: Run, address: Addre
 
     async def main() -> None:
         async with transport() as sender:
-            answer = await sender.post(f"{address(server)}/chat/completions", HEADERS, b"{}", timeout=PATIENCE)
+            answer = await sender.post(
+                f"{address(server)}/chat/completions", HEADERS, b"{}", timeout=PATIENCE, meaning=meaning
+            )
             while data := await answer.read():
                 got.append(data)
                 go.set()
@@ -206,7 +227,9 @@ def test_bytes_are_given_out_as_they_come(run: Run, address: Address) -> None:
 
     async def main() -> None:
         async with transport() as sender:
-            answer = await sender.post(f"{address(server)}/chat/completions", HEADERS, b"{}", timeout=PATIENCE)
+            answer = await sender.post(
+                f"{address(server)}/chat/completions", HEADERS, b"{}", timeout=PATIENCE, meaning=meaning
+            )
             got = b""
             while b"first" not in got:
                 got += await answer.read()
@@ -275,7 +298,9 @@ def test_giving_up_closes_the_connection(run: Run, address: Address, reading: bo
 def test_an_answer_that_is_closed_early_closes_the_connection(run: Run, address: Address) -> None:
     async def main() -> None:
         async with transport() as sender:
-            answer = await sender.post(f"{address(server)}/chat/completions", HEADERS, b"{}", timeout=PATIENCE)
+            answer = await sender.post(
+                f"{address(server)}/chat/completions", HEADERS, b"{}", timeout=PATIENCE, meaning=meaning
+            )
             answer.close()
             assert await asyncio.to_thread(server.abandoned.wait, PATIENCE)
 
@@ -300,8 +325,8 @@ def test_a_large_body_arrives_whole(run: Run, address: Address) -> None:
 
     async def main() -> None:
         async with transport() as sender:
-            answer = await sender.post(f"{address(server)}/responses", HEADERS, body, timeout=PATIENCE)
-            await whole(answer)
+            answer = await sender.post(f"{address(server)}/responses", HEADERS, body, timeout=PATIENCE, meaning=meaning)
+            await read_whole(answer)
 
     with LoopbackUpstream(["hi"]) as server:
         run(main())
@@ -321,8 +346,10 @@ def test_a_redirect_is_not_followed(run: Run, address: Address) -> None:
 def test_an_endless_body_is_cut_off(run: Run) -> None:
     async def main() -> bytes:
         async with transport() as sender:
-            answer = await sender.post(f"{server.base_url}/responses", HEADERS, b"{}", timeout=PATIENCE)
-            return await whole(answer, limit=1000)
+            answer = await sender.post(
+                f"{server.base_url}/responses", HEADERS, b"{}", timeout=PATIENCE, meaning=meaning
+            )
+            return await read_whole(answer, limit=1000)
 
     with LoopbackUpstream([[b"x" * 5000, threading.Event()]]) as server:
         assert len(run(main())) == 1000

@@ -13,7 +13,6 @@ from belljar.errors import Declined, Garbled, ProviderError, Unreachable
 from belljar.gateway.upstream.upstream_model import DialectModel
 from belljar.gateway.upstream.vendor_files import HostedFiles
 from belljar.testing import LoopbackUpstream, Reply
-from belljar.vendors.registry import dialect_of
 from belljar.vendors.request import HostedFile
 
 from .conftest import KEY, Run, request_of, serving, transport, upstream
@@ -29,7 +28,7 @@ def kept(id: str = "file_1") -> HostedFile:
 async def fetched(base_url: str, file: HostedFile, dialect: str = "anthropic") -> tuple[str, str, list[bytes]]:
     async with transport() as sender:
         model = DialectModel(upstream(base_url, dialect=dialect), sender)
-        files = HostedFiles(model.endpoint, sender, dialect_of(dialect))
+        files = HostedFiles(model.endpoint, sender)
         async with files.open(file) as opened:
             return opened.name, opened.type, [chunk async for chunk in opened.chunks]
 
@@ -110,7 +109,7 @@ def given(base_url: str, dialect: str = "anthropic", what: Doing | None = None) 
     async def main() -> str:
         async with transport() as sender:
             model = DialectModel(upstream(base_url, dialect=dialect), sender)
-            files = HostedFiles(model.endpoint, sender, dialect_of(dialect))
+            files = HostedFiles(model.endpoint, sender)
             return await (what(files) if what else files.upload("a.csv", "text/csv", pieces(b"a,b", b"\n1,2"), 7))
 
     return asyncio.run(main())
@@ -124,6 +123,43 @@ def test_an_upload() -> None:
     assert sent.headers["content-length"] == str(len(sent.body))
     assert sent.headers["authorization"] == f"Bearer {KEY}"
     assert b"Content-Type: text/csv\r\n" in sent.body
+
+
+def test_the_same_is_uploaded_again_after_a_while_only() -> None:
+    now = 0.0
+
+    async def main(base_url: str) -> list[str]:
+        nonlocal now
+        async with transport() as sender:
+            model = DialectModel(upstream(base_url, dialect="xai"), sender)
+            files = HostedFiles(model.endpoint, sender, clock=lambda: now)
+
+            async def once(content: str, name: str = "a.csv") -> str:
+                return await files.upload_once(content, name, "text/csv", pieces(content.encode()), len(content))
+
+            ids = [await once("1"), await once("1"), await once("2"), await once("1", "b.csv")]
+            now = 3601.0
+            return [*ids, await once("1"), await once("1")]
+
+    with LoopbackUpstream() as server:
+        first, same, other, named, later, still = asyncio.run(main(server.base_url))
+    assert (first, later) == (same, still)
+    assert len({first, other, named, later}) == len(server.requests) == 4
+
+
+def test_of_many_uploads_the_oldest_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("belljar.gateway.upstream.vendor_files._MOST_UPLOADS", 2)
+
+    async def main(base_url: str) -> None:
+        async with transport() as sender:
+            model = DialectModel(upstream(base_url, dialect="xai"), sender)
+            files = HostedFiles(model.endpoint, sender)
+            for content in ("1", "2", "1", "3", "1", "2"):
+                await files.upload_once(content, "a.csv", "text/csv", pieces(content.encode()), 1)
+
+    with LoopbackUpstream() as server:
+        asyncio.run(main(server.base_url))
+    assert [data for _, data in server.files.values()] == [b"1", b"2", b"3", b"2"]
 
 
 def test_an_upload_is_put_into_a_container() -> None:
@@ -204,7 +240,7 @@ def test_an_upload_in_steps(
     async def main() -> str:
         async with serving(answer) as base_url, transport() as sender:
             model = DialectModel(upstream(f"{base_url}/v1", dialect="gemini"), sender)
-            files = HostedFiles(model.endpoint, sender, dialect_of("gemini"))
+            files = HostedFiles(model.endpoint, sender)
             return await files.upload("a.csv", "text/csv", pieces(b"1"), 1)
 
     if error is not None:
@@ -229,7 +265,7 @@ def test_vertex_takes_no_uploads() -> None:
     async def main() -> Any:
         async with transport() as sender:
             model = DialectModel(upstream("http://127.0.0.1:1/v1", dialect="gemini", quirks="vertex"), sender)
-            return HostedFiles(model.endpoint, sender, dialect_of("gemini")).premises
+            return HostedFiles(model.endpoint, sender).premises
 
     premises = asyncio.run(main())
     assert (premises.upload, premises.inline) == (None, 14 << 20)

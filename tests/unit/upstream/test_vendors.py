@@ -9,14 +9,13 @@ import pytest
 
 from belljar.config import Upstream
 from belljar.gateway.upstream import model_lists
-from belljar.gateway.upstream.discovery import by_key
+from belljar.gateway.upstream.discovery import find_by_key
 from belljar.gateway.upstream.endpoint import Endpoint
 from belljar.gateway.upstream.model_lists import Listed
 from belljar.gateway.upstream.models import Models
 from belljar.gateway.upstream.origins import origin_of
 from belljar.gateway.upstream.upstream_model import DialectModel
 from belljar.testing import LoopbackUpstream
-from belljar.vendors.registry import dialect_of
 
 from .conftest import KEY, answer, asking, transport, upstream
 
@@ -32,14 +31,14 @@ VERTEX = "https://europe-west4-aiplatform.googleapis.com/v1/projects/p/locations
     ],
 )
 def test_a_key_is_enough(environment: dict[str, str], name: str, dialect: str, base_url: str) -> None:
-    assert by_key(environment) == [Upstream(name=name, base_url=base_url, dialect=dialect, api_key=KEY)]
+    assert find_by_key(environment) == [Upstream(name=name, base_url=base_url, dialect=dialect, api_key=KEY)]
 
 
 def test_ai_studio_has_keys_and_vertex_has_tokens() -> None:
-    studio = Endpoint(upstream("https://generativelanguage.googleapis.com/v1"), dialect_of("gemini").headers)
+    studio = Endpoint(upstream("https://generativelanguage.googleapis.com/v1", dialect="gemini"))
     assert studio.headers["x-goog-api-key"] == KEY
     assert "authorization" not in studio.headers
-    vertex = Endpoint(upstream(VERTEX), dialect_of("gemini").headers)
+    vertex = Endpoint(upstream(VERTEX, dialect="gemini"))
     assert vertex.headers["authorization"] == f"Bearer {KEY}"
     assert "x-goog-api-key" not in vertex.headers
 
@@ -63,12 +62,12 @@ def test_googles_list() -> None:
         {"name": "models/odd"},
         {"name": "", "supportedGenerationMethods": ["generateContent"]},
     ]
-    assert model_lists.read(json.dumps({"models": models}).encode()) == {
+    assert model_lists.read_list(json.dumps({"models": models}).encode()) == {
         "gemini-3-flash-preview": Listed(0, True),
         "gemma-3-1b-it": Listed(0, False),
     }
-    assert model_lists.read(b'{"models": 1}') is None
-    assert model_lists.read(b"{}") is None
+    assert model_lists.read_list(b'{"models": 1}') is None
+    assert model_lists.read_list(b"{}") is None
 
 
 def test_the_table_of_models_tells_who_sees() -> None:
