@@ -14,8 +14,11 @@ from msgspec import structs
 
 from belljar.errors import Lost, NotFound, Refused
 from belljar.gateway.containers.capacity import Capacity
-from belljar.gateway.containers.container import Container, Incoming, Services, State, Use
+from belljar.gateway.containers.container import Container, State
+from belljar.gateway.containers.incoming import Incoming
 from belljar.gateway.containers.policy import Policy
+from belljar.gateway.containers.services import Services
+from belljar.gateway.containers.use import Use
 from belljar.gateway.containers.workspace import Live
 from belljar.gateway.membership import Membership
 from belljar.gateway.store.base import Blob, Change, ContainerRecord, Records

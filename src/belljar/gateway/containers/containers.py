@@ -15,8 +15,12 @@ from belljar.config import size
 from belljar.errors import ContainerExpired, InvalidRequest, NotFound, TooLarge
 from belljar.gateway.containers import extract, names, workspace
 from belljar.gateway.containers.capacity import Capacity
-from belljar.gateway.containers.container import Container, Hosting, Incoming, Services, Use, held_elsewhere, not_found
+from belljar.gateway.containers.container import Container
+from belljar.gateway.containers.hold import Held, held_elsewhere, not_found
+from belljar.gateway.containers.incoming import Incoming
 from belljar.gateway.containers.policy import Policy
+from belljar.gateway.containers.services import Services
+from belljar.gateway.containers.use import Use
 from belljar.gateway.containers.versions import Differences, compare
 from belljar.gateway.membership import Membership
 from belljar.gateway.store import blob_slices
@@ -165,11 +169,11 @@ class Containers:
         await self._records.touch_container(record.id, now)
         return msgspec.structs.replace(record, last_active_at=now)
 
-    def host(self, container: ContainerRecord) -> AbstractAsyncContextManager[Hosting]:
+    def host(self, container: ContainerRecord) -> AbstractAsyncContextManager[Held]:
         """The container for as long as a provider runs code for it: see `Container.host`."""
         return self._container(container).host()
 
-    async def note_hosted(self, hosting: Hosting, hosted: bytes) -> None:
+    async def note_hosted(self, hosting: Held, hosted: bytes) -> None:
         """A provider ran code for it: keep what is known of its side, and start the idle clock anew."""
         await self._container(hosting.record).note_hosted(hosted, hosting.hold)
 

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct, UnsetType, structs
 
 from belljar.errors import BelljarError, Declined, InvalidRequest, NotFound, ProviderError
-from belljar.gateway.containers import Containers, Hosting
+from belljar.gateway.containers import Containers, Held
 from belljar.gateway.engine.citations import Citations
 from belljar.gateway.engine.hosted_files import HostedFileKeeper
 from belljar.gateway.engine.inline_files import Inliner
@@ -86,7 +86,7 @@ class ProviderExecution:
         self._keeper = HostedFileKeeper(route.files, containers, blobs)
         self._there = VendorContainer(upstream=route.upstream)
         self._container: ContainerRecord | None = None
-        self._hosting: Hosting | None = None
+        self._hosting: Held | None = None
         self._stack = AsyncExitStack()
         self._params: Mapping[str, str] = {}
         self._otherwise = "tools"
