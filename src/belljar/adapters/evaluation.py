@@ -11,7 +11,7 @@ from typing import Any, Generic, Literal, TypeAlias
 from uuid import uuid4
 
 from belljar.adapters.failures import phase
-from belljar.adapters.retry import asked, patiently, worth_another
+from belljar.adapters.retry import ask_turn, patiently, worth_another
 from belljar.adapters.steps import Do, Heard, OnText, Steps
 from belljar.adapters.turns import CalledTool, Hosted, HostedCall, ProviderConversation, TurnAnswer
 from belljar.adapters.workspace_section import MountedSection
@@ -78,8 +78,8 @@ class Evaluation(Generic[OutputT]):
             context = self._context(rendered)
             self._tell_rendered(rendered)
             self._check_limits()
-            yield from self._prepared(conversation)
-        if (yield from self._settled(conversation.unsettled())) == "never":
+            yield from self._prepare_conversation(conversation)
+        if (yield from self._try_act(conversation.postponed_act())) == "never":
             conversation.forget()
         total = TokenUsage()
         cited: list[Mapping[str, Any]] = []
@@ -90,12 +90,12 @@ class Evaluation(Generic[OutputT]):
                 break
             self._check_turns(turn, answer)
             cited += answer.annotations
-            conversation.tell((yield from self._called(answer, rendered, context)))
-            yield from self._settled(conversation.settling(answer))
+            conversation.tell((yield from self._run_calls(answer, rendered, context)))
+            yield from self._try_act(conversation.settling(answer))
         with phase("response", self.name, heard.payload):
             response = replace(self._response(answer, rendered), earlier_annotations=tuple(cited))
         self._tell_executed(response, total)
-        match (yield from self._settled(conversation.settling(answer))):
+        match (yield from self._try_act(conversation.settling(answer))):
             case "later":
                 conversation.postpone()
             case "never":
@@ -146,7 +146,7 @@ class Evaluation(Generic[OutputT]):
         if self.tracker is not None:
             self.tracker.check()
 
-    def _prepared(self, conversation: ProviderConversation) -> Steps[None]:
+    def _prepare_conversation(self, conversation: ProviderConversation) -> Steps[None]:
         """With a deadline, the throttle policy counts: how often the SDK would try, and wait, knows none."""
         policy = _ONCE if self._earliest is None else self.throttle
         yield from patiently(lambda: Do(conversation.prepare), self.name, policy, self._earliest)
@@ -156,14 +156,14 @@ class Evaluation(Generic[OutputT]):
     def _turn(self, conversation: ProviderConversation, context: ToolContext) -> Steps[tuple[Heard, TurnAnswer]]:
         with phase("request", self.name):
             self._check_limits()
-            heard = yield from asked(conversation, self.name, self.throttle, self._earliest, self.on_text)
+            heard = yield from ask_turn(conversation, self.name, self.throttle, self._earliest, self.on_text)
         with phase("response", self.name, heard.payload):
             answer = self._read(conversation, heard)
         self._count(answer.usage)
         self._log(conversation, heard, answer)
         with phase("tool", self.name):
-            for tool, call in _paired(conversation.hosted, answer.hosted):
-                yield Do(partial(self._received, tool, call, context, answer.usage))
+            for tool, call in _pair_calls(conversation.hosted, answer.hosted):
+                yield Do(partial(self._take_result, tool, call, context, answer.usage))
         with phase("response", self.name, heard.payload):
             if answer.finish == "filtered":
                 raise OutputFiltered(f"{self.provider} held the answer back: its content filter found fault with it")
@@ -175,7 +175,7 @@ class Evaluation(Generic[OutputT]):
         except (LookupError, TypeError, AttributeError) as error:
             raise Garbled(f"{self.provider} answered what is not of its own wire: {error!r}") from error
 
-    def _called(
+    def _run_calls(
         self, answer: TurnAnswer, rendered: RenderedPrompt[OutputT], context: ToolContext
     ) -> Steps[list[tuple[CalledTool, ToolResult[Any]]]]:
         """One after another, in the order of the calls."""
@@ -226,7 +226,7 @@ class Evaluation(Generic[OutputT]):
         )
         return result
 
-    def _received(self, tool: Hosted, call: HostedCall, context: ToolContext, usage: TokenUsage) -> ToolResult[Any]:
+    def _take_result(self, tool: Hosted, call: HostedCall, context: ToolContext, usage: TokenUsage) -> ToolResult[Any]:
         return receive_output(tool, call.payload, context=context, adapter=self.provider, call_id=call.id, usage=usage)
 
     def _count(self, usage: TokenUsage) -> None:
@@ -247,7 +247,7 @@ class Evaluation(Generic[OutputT]):
         told = " ".join(f"{key}={value}" for key, value in about.items() if value is not None)
         _log.info("turn: %s", told, extra={"turn": about})
 
-    def _settled(self, act: Callable[[], object] | None) -> Steps[Literal["done", "later", "never"]]:
+    def _try_act(self, act: Callable[[], object] | None) -> Steps[Literal["done", "later", "never"]]:
         """What fails here costs nobody his answer: it is told, and whether it is worth another try."""
         if act is None:
             return "done"
@@ -325,7 +325,7 @@ def _original(error: CompactionError) -> CompactionError:
     return error.__cause__ if isinstance(error.__cause__, CompactionError) else error
 
 
-def _paired(tools: Sequence[Hosted], calls: Sequence[HostedCall]) -> list[tuple[Hosted, HostedCall]]:
+def _pair_calls(tools: Sequence[Hosted], calls: Sequence[HostedCall]) -> list[tuple[Hosted, HostedCall]]:
     """Each call with the tool that it is of; others are of no concern to anybody here."""
     known = {tool.type: tool for tool in tools}
     return [(known[call.type], call) for call in calls if call.type in known]

@@ -19,7 +19,7 @@ from belljar.errors import (
 )
 
 
-def failed(
+def evaluation_error(
     error: BelljarError, prompt_name: str, phase: Phase, payload: object = None, attempts: int = 1
 ) -> PromptEvaluationError:
     """The error again, as one that is also a PromptEvaluationError; its cause is the error itself."""
@@ -44,16 +44,16 @@ def phase(name: Phase, prompt_name: str, payload: object = None) -> Iterator[Non
     except PromptEvaluationError:  # of an evaluation inside a tool, or of a phase inside this one
         raise
     except (DeadlineExceededError, BudgetExceededError, TurnLimitExceededError) as error:
-        raise failed(error, prompt_name, "budget", payload) from error
+        raise evaluation_error(error, prompt_name, "budget", payload) from error
     except BelljarError as error:
-        raise failed(error, prompt_name, name, payload) from error
+        raise evaluation_error(error, prompt_name, name, payload) from error
 
 
 @cache
 def _also(kind: type[BelljarError]) -> type[PromptEvaluationError]:
-    members = {"__module__": __name__, "__doc__": kind.__doc__, "__reduce__": _reduced}
+    members = {"__module__": __name__, "__doc__": kind.__doc__, "__reduce__": _reduce_error}
     return cast(type[PromptEvaluationError], type(kind.__name__, (kind, PromptEvaluationError), members))
 
 
-def _reduced(error: PromptEvaluationError) -> tuple[object, ...]:
-    return failed, (error.__cause__, error.prompt_name, error.phase, error.provider_payload, error.attempts)
+def _reduce_error(error: PromptEvaluationError) -> tuple[object, ...]:
+    return evaluation_error, (error.__cause__, error.prompt_name, error.phase, error.provider_payload, error.attempts)

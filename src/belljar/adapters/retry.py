@@ -8,7 +8,7 @@ from functools import partial
 from random import random
 from typing import Any
 
-from belljar.adapters.failures import failed
+from belljar.adapters.failures import evaluation_error
 from belljar.adapters.steps import Ask, Do, Heard, OnText, Pause, Step, Steps
 from belljar.adapters.turns import ProviderConversation
 from belljar.errors import BelljarError, CompactionError, DeadlineExceededError, ProviderError
@@ -16,7 +16,7 @@ from belljar.runtime import Deadline, ThrottlePolicy
 from belljar.vendors.retry import choose_pause, is_passing
 
 
-def asked(
+def ask_turn(
     conversation: ProviderConversation,
     prompt_name: str,
     policy: ThrottlePolicy,
@@ -85,7 +85,7 @@ def patiently(
                 continue
             pause = choose_pause(_find_provider_error(error), attempts, waited, policy.limits, chance=chance())
             if pause is None or final():
-                raise failed(error, prompt_name, "request", attempts=attempts) from error
+                raise evaluation_error(error, prompt_name, "request", attempts=attempts) from error
             if deadline is not None:
                 _check(deadline, timedelta(seconds=pause), error)
         yield Pause(pause)

@@ -82,7 +82,7 @@ class ProviderConversation(Protocol):
     def tell(self, results: Sequence[tuple[CalledTool, ToolResult[Any]]]) -> None:
         """Take what the tools gave into the history."""
 
-    def unsettled(self) -> Callable[[], object] | None:
+    def postponed_act(self) -> Callable[[], object] | None:
         """What an earlier evaluation postponed, to be done first; it blocks. None: nothing."""
 
     def settling(self, answer: TurnAnswer) -> Callable[[], object] | None:

@@ -18,7 +18,7 @@ from belljar.errors import WorkspaceError
 from belljar.filesystem import Filesystem, HostFilesystem, HostMount, HostMountPreview
 from belljar.filesystem.export import Export, Take, may_leave
 from belljar.filesystem.mounts import Found, Stamp, check_mounts, copy_found, find_files, stamp, tell_unmatched
-from belljar.filesystem.paths import Segments, spelled
+from belljar.filesystem.paths import Segments, join_segments
 from belljar.prompt import MarkdownSection
 from belljar.prompt.frozen import FrozenDataclass
 from belljar.runtime import SessionProtocol
@@ -109,7 +109,7 @@ class MountedSection(MarkdownSection[WorkspaceParams]):
         """A directory on this host with a copy of the mounts, made when it is first asked for; gone after `cleanup`."""
         with self._lock:
             if not self._cleaned and not self._is_copied:
-                self._copied()
+                self._copy_files()
                 self._is_copied = True
             if self._temp_dir is None:
                 raise self._over()
@@ -120,7 +120,7 @@ class MountedSection(MarkdownSection[WorkspaceParams]):
         """What each mount brings in."""
         with self._lock:
             if self._previews is None:
-                return () if self._cleaned else self._found().previews
+                return () if self._cleaned else self._find_files().previews
             return self._previews
 
     @property
@@ -143,7 +143,7 @@ class MountedSection(MarkdownSection[WorkspaceParams]):
                 try:
                     self._sync()
                 except BaseException as error:
-                    error.add_note(self._kept())
+                    error.add_note(self._name_results())
                     raise
             self._cleaned = True
             self._remove_directory()
@@ -166,7 +166,7 @@ class MountedSection(MarkdownSection[WorkspaceParams]):
         """Whether there is anything that could have changed."""
         return self._temp_dir is not None
 
-    def _found(self) -> Found:
+    def _find_files(self) -> Found:
         """What is to be brought in, as it is now."""
         found = find_files(self.mounts, allowed_host_roots=self._roots)
         if self._previews is None:
@@ -177,7 +177,7 @@ class MountedSection(MarkdownSection[WorkspaceParams]):
                 self._brought.setdefault(file.target, file.stamp)
         return found
 
-    def _reserved(self) -> Path:
+    def _reserve_directory(self) -> Path:
         """The directory, which is empty until somebody looks."""
         if self._temp_dir is None:
             self._temp_dir = Path(tempfile.mkdtemp(prefix="belljar-workspace-")).resolve()
@@ -190,18 +190,18 @@ class MountedSection(MarkdownSection[WorkspaceParams]):
         if self._temp_dir is not None:
             _remove(str(self._temp_dir))
 
-    def _kept(self) -> str:
+    def _name_results(self) -> str:
         """What became of results that could not be brought back."""
         if self._works_in_temp_dir and self._forgotten is not None:
             self._forgotten.detach()
             return f"cleanup() may be called again; until it succeeds, all files are in {self._temp_dir}"
         return "cleanup() may be called again; until it succeeds, nothing is removed"
 
-    def _copied(self) -> Path:
-        made = self._reserved()
+    def _copy_files(self) -> Path:
+        made = self._reserve_directory()
         count = self._counter("copy") if self._on_progress is not None else None
         try:
-            copy_found(self._found(), HostFilesystem(made), progress=count)
+            copy_found(self._find_files(), HostFilesystem(made), progress=count)
         except BaseException:
             self._remove_directory()
             self._temp_dir = None
@@ -221,7 +221,7 @@ class MountedSection(MarkdownSection[WorkspaceParams]):
         failures: list[Exception] = []
 
         def take(at: Segments, pieces: Iterable[bytes]) -> None:
-            path = spelled(at)
+            path = join_segments(at)
             if not may_leave(at):
                 unsynced.append(Unsynced(path, autorun.refusal(path) or ""))
                 return

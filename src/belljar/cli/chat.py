@@ -114,7 +114,7 @@ def _chat(args: argparse.Namespace, message: str, paths: Sequence[str]) -> int:
     with own_gateway(args) as own:
         client = create_client(args.provider, model=args.model, base_url=url, api_key=key, client=own)
         answered = _ask(client, message, paths, teller, args.memory)
-        teller.answered()
+        teller.end_answer()
         teller.parts(answered.assistant.parts)
         result = answered.assistant.code_execution_result
         ran = result is None or result.outcome == "OUTCOME_OK"
@@ -145,7 +145,7 @@ def _ask(
     sending = Sending(paths, teller)
 
     def tell(text: str, data: Any) -> None:
-        sending.told(data)
+        sending.show_progress(data)
         if isinstance(data, FailedUpload) or (isinstance(data, CodeExecutionOutputFile) and is_numbered(data)):
             teller.note(f"belljar: {text}")
 
@@ -208,7 +208,7 @@ def _pack_files(
     files: Sequence[CodeExecutionOutputFile], name: str, teller: Teller
 ) -> Sequence[CodeExecutionOutputFile]:
     """One archive of all that may leave; of the rest you are told."""
-    from belljar.files import zipped
+    from belljar.files import zip_files
 
     kept: list[CodeExecutionOutputFile] = []
     for one in files:
@@ -216,7 +216,7 @@ def _pack_files(
             teller.note(f"belljar: error: {one.filename!r} is left out of {name}: {why}")
         else:
             kept.append(one)
-    return [zipped(kept, name)] if kept else []
+    return [zip_files(kept, name)] if kept else []
 
 
 def _name_figures(files: Sequence[CodeExecutionOutputFile], place: Path) -> list[CodeExecutionOutputFile]:

@@ -92,7 +92,7 @@ class Teller:
         if self._limit is not None and (remedy := REMEDIES[self._limit].of(Reader.CHAT)):
             self.note(f"belljar: {remedy}")
 
-    def answered(self) -> None:
+    def end_answer(self) -> None:
         """The model has said all."""
         if self._column and not self._head and not self._json:
             self._out.write("\n")

@@ -16,7 +16,7 @@ from belljar.files.approval import (
     listing,
     read_answer,
     read_rename,
-    renamed,
+    rename_proposal,
 )
 from belljar.files.project import Project
 
@@ -53,7 +53,7 @@ def ask_at_terminal(project: Project, answers: TextIO, paper: TextIO) -> Ask:
 
 def _rename_file(proposals: Sequence[Proposal], number: int, name: str, project: Project) -> Sequence[Proposal]:
     """Under a name that it can have: for one that it cannot, the list stays as it was."""
-    changed = renamed(proposals, number, name, project)
+    changed = rename_proposal(proposals, number, name, project)
     if why := changed[number - 1].refused:
         raise InvalidRequest(why)
     check(changed, Approval.yes(changed), project)

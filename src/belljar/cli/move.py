@@ -104,7 +104,7 @@ async def _move(settings: Settings, address: Address, *, to_bucket: bool, shown:
 
     path = find_local_records(settings.state_dir)
     progress = _Progress(shown)
-    with _held(settings.state_dir):
+    with _hold_directory(settings.state_dir):
         if to_bucket and await asyncio.to_thread(move.has_bucket, path):
             raise InvalidRequest("to_blobs: the bytes of these files are in a bucket already; leave --to-blobs out")
         target, counts = await move.move_records(path, address, progress.tell)
@@ -126,7 +126,7 @@ async def _move(settings: Settings, address: Address, *, to_bucket: bool, shown:
 
 
 @contextmanager
-def _held(directory: Path) -> Iterator[None]:
+def _hold_directory(directory: Path) -> Iterator[None]:
     from belljar.gateway.store import lock
 
     with ExitStack() as stack:

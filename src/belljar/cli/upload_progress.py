@@ -9,7 +9,7 @@ from typing import Any
 from belljar.cli.chat_output import Teller
 from belljar.files.execution import FailedUpload
 from belljar.files.generation import UploadedFile
-from belljar.files.limits import MIB, shown
+from belljar.files.limits import MIB, format_size
 
 _LARGE = 8 * MIB
 """Smaller files are sent before anybody would read of it."""
@@ -29,9 +29,9 @@ class Sending:
         if total < _LARGE or percent == self._last:
             return
         self._last = percent
-        self._teller.progress(f"sending {self._names[self._at]}: {percent} % of {shown(total)}")
+        self._teller.progress(f"sending {self._names[self._at]}: {percent} % of {format_size(total)}")
 
-    def told(self, data: Any) -> None:
+    def show_progress(self, data: Any) -> None:
         if isinstance(data, UploadedFile | FailedUpload):
             self._at += 1
             self.over()

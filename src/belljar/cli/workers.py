@@ -121,7 +121,7 @@ class _Parent:
         if self._settings.code_interpreter and urls is None and self._settings.warm_pool is None:
             path = self._place / "sandbox.sock"
             server, _ = await self._start(
-                ["sandbox", "--with-parent", "--socket", str(path), *_given(self._args, _OF_SANDBOXES)]
+                ["sandbox", "--with-parent", "--socket", str(path), *_worker_arguments(self._args, _OF_SANDBOXES)]
             )
             watched.append(asyncio.create_task(self._watch_server(server)))
             urls = (f"unix://{path}",)
@@ -197,7 +197,7 @@ class _Parent:
         self, number: int, urls: tuple[str, ...] | None
     ) -> tuple[asyncio.subprocess.Process, dict[str, Any]]:
         door = self._doors[number]
-        flags = _given(self._args, _FLAGS)
+        flags = _worker_arguments(self._args, _FLAGS)
         for one in self._args.upstreams or ():
             flags += ["--upstream", one]
         flags += ["--no-discover"] * (self._args.discover is False) + ["--no-page"] * (self._args.page is False)
@@ -239,7 +239,7 @@ class _Failed(OperatorError):
         super().__init__(f"a worker ended with {status} before it listened; what it printed says why")
 
 
-def _given(args: argparse.Namespace, flags: dict[str, str]) -> list[str]:
+def _worker_arguments(args: argparse.Namespace, flags: dict[str, str]) -> list[str]:
     found: list[str] = []
     for name, flag in flags.items():
         if (value := getattr(args, name, None)) is not None:

@@ -10,11 +10,11 @@ from belljar.files.approval import (
     proposals_as_json,
     propose,
     read_answer,
-    renamed,
+    rename_proposal,
     save,
     save_output_files,
 )
-from belljar.files.archive import zipped
+from belljar.files.archive import zip_files
 from belljar.files.base import FilesApiProvider
 from belljar.files.cache import CachedUploads
 from belljar.files.execution import CodeExecutionResponse, FailedUpload, run_code_execution
@@ -77,10 +77,10 @@ __all__ = [
     "propose",
     "read_answer",
     "register_files_api_provider",
-    "renamed",
+    "rename_proposal",
     "run_code_execution",
     "save",
     "save_output_files",
     "why_no_files_api",
-    "zipped",
+    "zip_files",
 ]

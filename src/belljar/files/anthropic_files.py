@@ -71,7 +71,7 @@ class AnthropicFiles(FilesApi):
 
 def _sdk(api_key: str | None, base_url: str | None, settings: ApiSettings | None) -> anthropic.Anthropic:
     found = reach("anthropic", api_key, base_url, settings)
-    address = vendor_settings.unversioned(found.address)
+    address = vendor_settings.strip_version(found.address)
     made: anthropic.Anthropic = vendor_settings.sdk("anthropic").Anthropic(api_key=found.key, base_url=address)
     return made
 

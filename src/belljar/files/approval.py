@@ -12,7 +12,7 @@ from typing import Any, Self, TypeAlias
 
 from belljar import autorun
 from belljar.errors import InvalidRequest, WorkspaceSecurityError
-from belljar.files.limits import shown
+from belljar.files.limits import format_size
 from belljar.files.project import Project, State
 from belljar.files.results import CodeExecutionOutputFile, FileDownloadResult, as_json
 from belljar.output_names import free_name
@@ -70,7 +70,7 @@ class Approval:
 
     @classmethod
     def select(cls, proposals: Sequence[Proposal], numbers: Iterable[int]) -> Self:
-        return cls({n: _numbered(proposals, n).destination for n in numbers})
+        return cls({n: _find_proposal(proposals, n).destination for n in numbers})
 
     def rename(self, number: int, destination: str) -> Approval:
         """The same, and this one under another name."""
@@ -99,19 +99,19 @@ def propose(files: Iterable[CodeExecutionOutputFile], project: Project) -> list[
     return proposals
 
 
-def renamed(proposals: Sequence[Proposal], number: int, destination: str, project: Project) -> list[Proposal]:
+def rename_proposal(proposals: Sequence[Proposal], number: int, destination: str, project: Project) -> list[Proposal]:
     """The same, and this one for another place: what would happen there. `InvalidRequest` where another one goes."""
     other = next((n for n, one in enumerate(proposals, 1) if one.destination == destination and n != number), None)
     if other is not None:
         raise InvalidRequest(f"{destination!r} is chosen for file {other}; choose a name for each")
-    changed = _proposal(_numbered(proposals, number).file, destination, project)
+    changed = _proposal(_find_proposal(proposals, number).file, destination, project)
     return [changed if n == number else one for n, one in enumerate(proposals, 1)]
 
 
 def save(proposals: Sequence[Proposal], approval: Approval, project: Project) -> list[Saved]:
     """Write what was approved and nothing else. All places are looked at before the first is written."""
     check(proposals, approval, project)
-    return [save_one(_numbered(proposals, n), place, project) for n, place in sorted(approval.chosen.items())]
+    return [save_one(_find_proposal(proposals, n), place, project) for n, place in sorted(approval.chosen.items())]
 
 
 def check(proposals: Sequence[Proposal], approval: Approval, project: Project) -> None:
@@ -121,7 +121,7 @@ def check(proposals: Sequence[Proposal], approval: Approval, project: Project) -
     if twice:
         raise InvalidRequest(f"{min(twice)!r} is chosen for more than one file; choose a name for each")
     for number, place in approval.chosen.items():
-        _numbered(proposals, number)
+        _find_proposal(proposals, number)
         project.state(place)
         if any(other.startswith(f"{place}/") for other in places):
             raise InvalidRequest(f"{place!r} would be a file and a directory at once; choose another name")
@@ -153,7 +153,9 @@ def listing(proposals: Sequence[Proposal]) -> str:
     lines = ["Code execution generated output files:"]
     for n, one in enumerate(proposals, 1):
         told = one.refused or f"{one.state}: {one.destination}"
-        lines.append(visible(f"  {n}. {one.name} ({shown(one.size)}, {one.mime_type or 'unknown type'}) - {told}"))
+        lines.append(
+            visible(f"  {n}. {one.name} ({format_size(one.size)}, {one.mime_type or 'unknown type'}) - {told}")
+        )
         if one.warning:
             lines.append(f"     warning: {one.warning}; read it first")
     return "\n".join(lines)
@@ -171,7 +173,7 @@ def read_answer(text: str, proposals: Sequence[Proposal]) -> Approval:
     `InvalidRequest` for anything else.
     """
     if rename := read_rename(text):
-        _numbered(proposals, rename[0])
+        _find_proposal(proposals, rename[0])
         return Approval.yes(proposals).rename(*rename)
     word, _, rest = text.strip().partition(" ")
     match word.lower():
@@ -209,7 +211,7 @@ def approval_from_json(data: object, proposals: Sequence[Proposal]) -> Approval:
         number = one.get("number") if isinstance(one, dict) else None
         if type(number) is not int:
             raise InvalidRequest(f"save[{at}].number: {number!r} is not a number", param=f"save[{at}].number")
-        place = one.get("destination", _numbered(proposals, number).destination)
+        place = one.get("destination", _find_proposal(proposals, number).destination)
         if not isinstance(place, str):
             raise InvalidRequest(f"save[{at}].destination: {place!r} is not a text", param=f"save[{at}].destination")
         chosen[number] = place
@@ -227,7 +229,7 @@ def _proposal(file: CodeExecutionOutputFile, destination: str, project: Project)
     except WorkspaceSecurityError as error:
         refused = str(error)
     if state == "overwrites":
-        diff, content = _compared(file, project, destination)
+        diff, content = _compare_file(file, project, destination)
     return Proposal(
         name=file.filename,
         size=file.size,
@@ -242,7 +244,7 @@ def _proposal(file: CodeExecutionOutputFile, destination: str, project: Project)
     )
 
 
-def _compared(file: CodeExecutionOutputFile, project: Project, destination: str) -> tuple[str | None, bytes | None]:
+def _compare_file(file: CodeExecutionOutputFile, project: Project, destination: str) -> tuple[str | None, bytes | None]:
     """The diff, and the new content; nothing where either side is large or no text."""
     old = project.read(destination, _DIFFED)
     if old is None or file.size > _DIFFED:
@@ -255,10 +257,10 @@ def _compared(file: CodeExecutionOutputFile, project: Project, destination: str)
     if before is None or after is None:
         return None, new
     lines = difflib.unified_diff(before, after, f"a/{destination}", f"b/{destination}")
-    return "".join(map(_diffed, lines)), new
+    return "".join(map(_diff_line, lines)), new
 
 
-def _diffed(line: str) -> str:
+def _diff_line(line: str) -> str:
     ending = "\n" if line.endswith("\n") else "\n\\ No newline at end of file\n"
     return visible(line.removesuffix("\n")) + ending
 
@@ -287,7 +289,7 @@ def _text(data: bytes) -> list[str] | None:
     return None if "\0" in text else re.findall("[^\n]*\n|[^\n]+", text)
 
 
-def _numbered(proposals: Sequence[Proposal], number: int) -> Proposal:
+def _find_proposal(proposals: Sequence[Proposal], number: int) -> Proposal:
     if not 1 <= number <= len(proposals):
         raise InvalidRequest(f"there is no file {number}; there are {len(proposals)}")
     return proposals[number - 1]

@@ -12,7 +12,7 @@ from belljar.filesystem.paths import segments_of
 from belljar.output_names import below, free_name
 
 
-def zipped(files: Iterable[CodeExecutionOutputFile], name: str = "outputs.zip") -> CodeExecutionOutputFile:
+def zip_files(files: Iterable[CodeExecutionOutputFile], name: str = "outputs.zip") -> CodeExecutionOutputFile:
     """Fetch the files, piece by piece, into one archive. Inside, each has its own path, which leads nowhere else.
 
     Those that run by themselves where they are unpacked, such as `.git`, are left out and logged.

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self, TypeVar, runtime_checkable
 
 from belljar.errors import BelljarError, InvalidRequest, TooLarge
-from belljar.files.limits import AS_OF, LIMITS, OWN, FileLimits, shown
+from belljar.files.limits import AS_OF, LIMITS, OWN, FileLimits, format_size
 from belljar.files.results import FileDownloadResult, FileMetadata, FileUploadResult, spool
 from belljar.files.retry import Retries
 from belljar.files.upload_reader import OnProgress, Reading, regular
@@ -93,7 +93,7 @@ class FilesApi(ABC):
 
             def send() -> FileMetadata:
                 reading.seek(0)
-                with self._meant(reading):
+                with self._translate_errors(reading):
                     return self._send(reading, path.name, type_of(path.name), purpose, lifetime)
 
             return self._retries.run(send)
@@ -117,7 +117,7 @@ class FilesApi(ABC):
         def fetch() -> None:
             target.seek(0)
             target.truncate()
-            with self._meant():
+            with self._translate_errors():
                 self._fetch(file_id, container_id, write)
 
         try:
@@ -134,7 +134,7 @@ class FilesApi(ABC):
         pages = iter(self._list())
         while True:
             try:
-                with self._meant():
+                with self._translate_errors():
                     one = next(pages)
             except StopIteration:
                 return
@@ -189,13 +189,13 @@ class FilesApi(ABC):
 
     def _call(self, call: Callable[[], _T]) -> _T:
         def attempt() -> _T:
-            with self._meant():
+            with self._translate_errors():
                 return call()
 
         return self._retries.run(attempt)
 
     @contextmanager
-    def _meant(self, reading: Reading | None = None) -> Iterator[None]:
+    def _translate_errors(self, reading: Reading | None = None) -> Iterator[None]:
         try:
             yield
         except BelljarError:
@@ -212,11 +212,12 @@ class FilesApi(ABC):
         vendors = self.limits.largest
         if vendors is not None and size > vendors:
             raise TooLarge(
-                f"{name!r} has {shown(size)}, {self.vendor} takes {shown(vendors)} a file (as of {AS_OF}); send less"
+                f"{name!r} has {format_size(size)}, {self.vendor} takes {format_size(vendors)} a file (as of {AS_OF}); "
+                "send less"
             )
         if self._largest is not None and size > self._largest:
             raise TooLarge(
-                f"{name!r} has {shown(size)}, more than the {shown(self._largest)} that are sent unasked; "
+                f"{name!r} has {format_size(size)}, more than the {format_size(self._largest)} that are sent unasked; "
                 "to send it all the same: largest=None"
             )
 

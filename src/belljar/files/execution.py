@@ -21,7 +21,7 @@ from belljar.files.generation import (
     UploadedFile,
     asking,
 )
-from belljar.files.limits import shown
+from belljar.files.limits import format_size
 from belljar.files.registry import files_api_of, get_files_api_provider
 from belljar.files.results import CodeExecutionOutputFile, is_numbered
 from belljar.files.upload_reader import OnProgress
@@ -102,7 +102,7 @@ def run_code_execution(
         assistant = ask(args.message, config)
         for made in assistant.output_files:
             apart = f"; there is another {made.told}" if is_numbered(made) else ""
-            put_system_message(f"made {made.filename} ({shown(made.size)}){apart}", made)
+            put_system_message(f"made {made.filename} ({format_size(made.size)}){apart}", made)
     finally:
         if files is not None and not isinstance(files, CachedUploads):
             clean_up(files, (one.file_id for one in uploaded))

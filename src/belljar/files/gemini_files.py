@@ -118,6 +118,6 @@ class _Sink(io.RawIOBase):
 
 def _sdk(api_key: str | None, base_url: str | None, settings: ApiSettings | None) -> genai.Client:
     found = reach("gemini", api_key, base_url, settings)
-    options = {"base_url": vendor_settings.unversioned(found.address)}
+    options = {"base_url": vendor_settings.strip_version(found.address)}
     made: genai.Client = vendor_settings.sdk("gemini").Client(vertexai=False, api_key=found.key, http_options=options)
     return made

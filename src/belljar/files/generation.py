@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
 from belljar.files.base import FilesApiProvider
-from belljar.files.results import CodeExecutionOutputFile, FileDownloadResult, downloaded
+from belljar.files.results import CodeExecutionOutputFile, FileDownloadResult, download_result
 from belljar.output_names import alone, below
 from belljar.providers.base import BaseClient
 from belljar.providers.code_execution import CodeExecution, Outcome, OutputFile
@@ -151,7 +151,7 @@ def _output(one: OutputFile, files: FilesApiProvider | None) -> CodeExecutionOut
     def download() -> FileDownloadResult:
         if files is not None and one.file_id:
             return files.download_file(one.file_id, container_id=one.container_id)
-        return downloaded(one.filename, one.mime_type, one.read())
+        return download_result(one.filename, one.mime_type, one.read())
 
     return CodeExecutionOutputFile(
         file_id=one.file_id,

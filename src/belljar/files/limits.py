@@ -9,7 +9,7 @@ from types import MappingProxyType
 from belljar.vendors.registry import VENDORS
 from belljar.vendors.vendor import MIB, FileLimits
 
-__all__ = ["AS_OF", "LIMITS", "MIB", "OWN", "FileLimits", "shown"]
+__all__ = ["AS_OF", "LIMITS", "MIB", "OWN", "FileLimits", "format_size"]
 
 OWN = 100 * MIB
 """Our own limit for one file, below most vendors': a slip of the hand should not send gigabytes."""
@@ -22,7 +22,7 @@ LIMITS: Mapping[str, FileLimits] = MappingProxyType(
 )
 
 
-def shown(size: int) -> str:
+def format_size(size: int) -> str:
     """A number of bytes as people read it."""
     value = float(size)
     for unit in ("bytes", "KB", "MB"):

@@ -53,7 +53,7 @@ class Project:
             found = None if directory is None else _plain(directory, name, destination)
             if directory is None or found is None or found.st_size > most:
                 return None
-            with _opened(directory, name, destination) as file:
+            with _open_file(directory, name, destination) as file:
                 data = file.read(most + 1)
         return data if len(data) <= most else None
 
@@ -83,7 +83,7 @@ class Project:
         with self._directory(above, make=False) as directory:
             if directory is None or _plain(directory, name, path) is None:
                 raise WorkspaceSecurityError(f"{path!r} is not there; choose another file")
-            return _opened(directory, name, path)
+            return _open_file(directory, name, path)
 
     def write(self, destination: str, pieces: Iterable[bytes]) -> Path:
         """Save a file beside its place and then put it there in one step. The mode of one that was there is kept."""
@@ -129,7 +129,7 @@ def _make_step(directory: int, name: str) -> int:
     return _step(directory, name)
 
 
-def _opened(directory: int, name: str, destination: str) -> BinaryIO:
+def _open_file(directory: int, name: str, destination: str) -> BinaryIO:
     """What is something else by now is refused."""
     try:
         return open(open_plain(name, directory), "rb")

@@ -46,7 +46,7 @@ class FilesApiRegistry:
         if service_type is None:
             return None
         try:
-            return self._made(service_type)
+            return self._make_provider(service_type)
         except BelljarError as error:
             _log.info("no Files API for %s: %s", service_type, error)
             return None
@@ -62,7 +62,7 @@ class FilesApiRegistry:
     def why_not(self, service_type: str) -> str | None:
         """What is in the way, with its remedy; None where nothing is."""
         try:
-            made = self._made(service_type)
+            made = self._make_provider(service_type)
         except BelljarError as error:
             return str(error)
         close = getattr(made, "close", None)
@@ -70,7 +70,7 @@ class FilesApiRegistry:
             close()
         return None
 
-    def _made(self, service_type: str) -> FilesApiProvider:
+    def _make_provider(self, service_type: str) -> FilesApiProvider:
         name = _plain(service_type)
         if name in self._factories:
             return self._factories[name]()

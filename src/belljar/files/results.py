@@ -78,7 +78,7 @@ def spool() -> BinaryIO:
     return cast(BinaryIO, tempfile.SpooledTemporaryFile(_IN_MEMORY))
 
 
-def downloaded(filename: str, mime_type: str, data: bytes) -> FileDownloadResult:
+def download_result(filename: str, mime_type: str, data: bytes) -> FileDownloadResult:
     """A file that came with an answer."""
     file = spool()
     file.write(data)

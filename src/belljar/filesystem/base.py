@@ -13,7 +13,7 @@ from typing import BinaryIO, Final, Protocol, runtime_checkable
 
 from belljar.filesystem.export import OVERWRITE, Export, may_leave
 from belljar.filesystem.globs import matches
-from belljar.filesystem.paths import Segments, segments_of, spelled
+from belljar.filesystem.paths import Segments, join_segments, segments_of
 
 READ_ENTIRE_FILE: Final = -1
 
@@ -126,7 +126,7 @@ class Filesystem(Protocol):
         end = len(lines) if limit == READ_ENTIRE_FILE else min(offset + limit, len(lines))
         return ReadResult(
             content="".join(lines[offset:end]),
-            path=spelled(self.locate(path)),
+            path=join_segments(self.locate(path)),
             total_lines=len(lines),
             offset=offset,
             limit=None if limit == READ_ENTIRE_FILE else limit,
@@ -134,14 +134,14 @@ class Filesystem(Protocol):
         )
 
     def exists(self, path: str) -> bool:
-        return _found(self, path) is not None
+        return _stat_or_none(self, path) is not None
 
     def is_file(self, path: str) -> bool:
-        found = _found(self, path)
+        found = _stat_or_none(self, path)
         return found is not None and found.is_file
 
     def is_dir(self, path: str) -> bool:
-        found = _found(self, path)
+        found = _stat_or_none(self, path)
         return found is not None and found.is_directory
 
     def list_dir(self, path: str = ".") -> builtins.list[str]:
@@ -154,8 +154,8 @@ class Filesystem(Protocol):
         """
         base, start = self.locate(path), len(self.locate(path))
         if self.locate(pattern) != segments_of(pattern):
-            pattern, start = f"/{spelled(self.locate(pattern))}", 0
-        return sorted(spelled(file) for file in walk(self, base) if matches(file[start:], pattern))
+            pattern, start = f"/{join_segments(self.locate(pattern))}", 0
+        return sorted(join_segments(file) for file in walk(self, base) if matches(file[start:], pattern))
 
     def grep(
         self, pattern: str, *, path: str = ".", glob: str | None = None, max_matches: int | None = None
@@ -166,8 +166,8 @@ class Filesystem(Protocol):
         except re.error as error:
             raise ValueError(f"grep: {pattern!r} is no regular expression: {error}") from None
         found: builtins.list[GrepMatch] = []
-        for name in [spelled(self.locate(path))] if self.is_file(path) else self.glob(glob or "*", path=path):
-            for match in _grepped(self.read(name), name, expression):
+        for name in [join_segments(self.locate(path))] if self.is_file(path) else self.glob(glob or "*", path=path):
+            for match in _grep_content(self.read(name), name, expression):
                 if max_matches is not None and len(found) >= max_matches:
                     return found
                 found.append(match)
@@ -181,7 +181,7 @@ class Filesystem(Protocol):
         """
         export = Export(dest, overwrite=overwrite, remedy=OVERWRITE)
         for file in filter(may_leave, walk(self)):
-            export.save(file, [self.read(spelled(file))])
+            export.save(file, [self.read(join_segments(file))])
 
 
 def walk(filesystem: Filesystem, base: Segments = ()) -> Iterator[Segments]:
@@ -189,7 +189,7 @@ def walk(filesystem: Filesystem, base: Segments = ()) -> Iterator[Segments]:
     pending = [base]
     while pending:
         here = pending.pop()
-        for entry in filesystem.list(spelled(here)):
+        for entry in filesystem.list(join_segments(here)):
             inside = (*here, entry.name)
             if entry.is_directory:
                 pending.append(inside)
@@ -197,14 +197,14 @@ def walk(filesystem: Filesystem, base: Segments = ()) -> Iterator[Segments]:
                 yield inside
 
 
-def _found(filesystem: Filesystem, path: str) -> FileStat | None:
+def _stat_or_none(filesystem: Filesystem, path: str) -> FileStat | None:
     try:
         return filesystem.stat(path)
     except (FileNotFoundError, NotADirectoryError):
         return None
 
 
-def _grepped(content: bytes, name: str, expression: re.Pattern[str]) -> Iterator[GrepMatch]:
+def _grep_content(content: bytes, name: str, expression: re.Pattern[str]) -> Iterator[GrepMatch]:
     try:
         lines = content.decode().splitlines()
     except UnicodeDecodeError:

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from belljar import autorun
 from belljar.errors import WorkspaceConflictError, WorkspaceSecurityError
-from belljar.filesystem.paths import Segments, VfsPath, spelled
+from belljar.filesystem.paths import Segments, VfsPath, join_segments
 from belljar.filesystem.rooted import Root
 from belljar.output_names import free_name
 from belljar.rooted_paths import PartFile, find, open_plain
@@ -55,15 +55,15 @@ class Export:
         WorkspaceSecurityError where it runs by itself, WorkspaceConflictError where something must stay.
         """
         VfsPath(at)
-        if why := autorun.refusal(spelled(at)):
-            raise WorkspaceSecurityError(f"{spelled(at)!r} is not taken out of the sandbox: {why}")
+        if why := autorun.refusal(join_segments(at)):
+            raise WorkspaceSecurityError(f"{join_segments(at)!r} is not taken out of the sandbox: {why}")
         with self._root.directory(at[:-1], create=True) as parent, PartFile(parent) as part:
             for piece in pieces:
                 part.write(piece)
-            name = self._placed(parent, part, at, beside=beside)
+            name = self._place_file(parent, part, at, beside=beside)
         return self._root.path.joinpath(*at[:-1], name)
 
-    def _placed(self, parent: int, part: PartFile, at: Segments, *, beside: bool) -> str:
+    def _place_file(self, parent: int, part: PartFile, at: Segments, *, beside: bool) -> str:
         name, tried = at[-1], set[str]()
         while True:
             if part.place(name):
@@ -78,7 +78,7 @@ class Export:
                 return name
             if not beside:
                 what = "a directory there; move it away" if stat.S_ISDIR(found.st_mode) else self._there
-                raise WorkspaceConflictError(f"{spelled(at)!r} is {what}")
+                raise WorkspaceConflictError(f"{join_segments(at)!r} is {what}")
             tried.add(name)
             name = free_name(at[-1], tried)
 
@@ -88,9 +88,9 @@ class Export:
 
 def may_leave(at: Segments) -> bool:
     """Whether a file of this name may be put on a host; one that may not is logged."""
-    why = autorun.refusal(spelled(at))
+    why = autorun.refusal(join_segments(at))
     if why is not None:
-        _log.warning("%r is not taken out of the sandbox: %s", spelled(at), why)
+        _log.warning("%r is not taken out of the sandbox: %s", join_segments(at), why)
     return why is None
 
 

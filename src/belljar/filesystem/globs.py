@@ -18,7 +18,7 @@ _WILD = frozenset("*?[")
 
 
 def matches(path: Segments, pattern: str) -> bool:
-    return len(path) in _reached(path, _parts(pattern, anchored="/" in pattern))
+    return len(path) in _reachable_counts(path, _parts(pattern, anchored="/" in pattern))
 
 
 def leaves_out(path: Segments, pattern: str, *, is_directory: bool) -> bool:
@@ -43,7 +43,7 @@ def takes(path: Segments, pattern: str) -> bool:
 
 
 def _fits(path: Segments, pattern: str) -> bool:
-    return len(path) in _reached(path, _parts(pattern, anchored="/" in pattern.rstrip("/")))
+    return len(path) in _reachable_counts(path, _parts(pattern, anchored="/" in pattern.rstrip("/")))
 
 
 @lru_cache(maxsize=256)
@@ -52,7 +52,7 @@ def _parts(pattern: str, *, anchored: bool) -> list[str]:
     return parts if anchored else ["**", *parts]
 
 
-def _reached(path: Segments, parts: list[str]) -> set[int]:
+def _reachable_counts(path: Segments, parts: list[str]) -> set[int]:
     """How many segments the parts can consume: sets, not recursion, so that no pattern is slow."""
     reached = {0}
     for index, part in enumerate(parts):

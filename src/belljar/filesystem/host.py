@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from belljar.filesystem.base import FileEntry, FileStat, Filesystem
-from belljar.filesystem.paths import Segments, path_error, segments_of, spelled
+from belljar.filesystem.paths import Segments, join_segments, path_error, segments_of
 from belljar.filesystem.rooted import Root
 from belljar.filesystem.write_limits import WriteLimits
 
@@ -77,7 +77,7 @@ class HostFilesystem(Filesystem):
         found = self._root.status(segments)
         is_directory = stat.S_ISDIR(found.st_mode)
         return FileStat(
-            path=spelled(segments),
+            path=join_segments(segments),
             is_file=not is_directory,
             is_directory=is_directory,
             size_bytes=0 if is_directory else found.st_size,
@@ -91,7 +91,7 @@ class HostFilesystem(Filesystem):
             for entry in found:
                 is_file, is_directory = entry.is_file(follow_symlinks=False), entry.is_dir(follow_symlinks=False)
                 if is_file or is_directory:
-                    entries.append(FileEntry(entry.name, spelled((*segments, entry.name)), is_file, is_directory))
+                    entries.append(FileEntry(entry.name, join_segments((*segments, entry.name)), is_file, is_directory))
         return sorted(entries, key=lambda entry: entry.name)
 
     def mkdir(self, path: str, *, parents: bool = True, exist_ok: bool = True) -> None:

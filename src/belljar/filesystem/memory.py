@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from threading import RLock
 
 from belljar.filesystem.base import FileEntry, FileStat, Filesystem
-from belljar.filesystem.paths import Segments, path_error, spelled
+from belljar.filesystem.paths import Segments, join_segments, path_error
 from belljar.filesystem.write_limits import WriteLimits
 
 
@@ -79,8 +79,8 @@ class InMemoryFilesystem(Filesystem):
         with self._lock:
             node = self._node(segments)
         if node is None:
-            return FileStat(spelled(segments), is_file=False, is_directory=True, size_bytes=0)
-        return FileStat(spelled(segments), True, False, len(node.content), node.created_at, node.modified_at)
+            return FileStat(join_segments(segments), is_file=False, is_directory=True, size_bytes=0)
+        return FileStat(join_segments(segments), True, False, len(node.content), node.created_at, node.modified_at)
 
     def list(self, path: str = ".") -> builtins.list[FileEntry]:
         segments = self.locate(path)
@@ -88,7 +88,9 @@ class InMemoryFilesystem(Filesystem):
             if self._node(segments) is not None:
                 raise path_error(errno.ENOTDIR, segments)
             inside = {at: node for at, node in self._nodes.items() if at and at[:-1] == segments}
-        return [FileEntry(at[-1], spelled(at), inside[at] is not None, inside[at] is None) for at in sorted(inside)]
+        return [
+            FileEntry(at[-1], join_segments(at), inside[at] is not None, inside[at] is None) for at in sorted(inside)
+        ]
 
     def mkdir(self, path: str, *, parents: bool = True, exist_ok: bool = True) -> None:
         segments = self.locate(path)

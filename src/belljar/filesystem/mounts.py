@@ -13,7 +13,7 @@ from belljar.errors import WorkspaceBudgetExceededError, WorkspaceError, Workspa
 from belljar.filesystem.base import Filesystem
 from belljar.filesystem.file_types import unsupported_type
 from belljar.filesystem.globs import leaves_out, takes
-from belljar.filesystem.paths import WORKSPACE, Segments, VfsPath, segments_of, spelled
+from belljar.filesystem.paths import WORKSPACE, Segments, VfsPath, join_segments, segments_of
 from belljar.filesystem.safe_open import Opener
 
 _SHOWN = 20
@@ -122,16 +122,16 @@ def copy_found(found: Found, into: Filesystem, *, progress: Callable[[int], obje
     """Copy what was found."""
     opener = Opener()
     for directory in found.directories:
-        into.mkdir(spelled(directory))
+        into.mkdir(join_segments(directory))
 
-    def opened() -> Iterator[tuple[str, BinaryIO, int]]:
+    def open_files() -> Iterator[tuple[str, BinaryIO, int]]:
         for file in found.files:
             with opener.open(file.path) as stream:
-                yield spelled(file.target), stream, file.size
+                yield join_segments(file.target), stream, file.size
             if progress is not None:
                 progress(file.size)
 
-    into.copy_in(opened())
+    into.copy_in(open_files())
 
 
 def find_files(
@@ -141,32 +141,32 @@ def find_files(
     taken: Collection[Segments] = (),
 ) -> Found:
     """What the mounts bring in beside what is `taken`, without reading it; `Opener` opens it."""
-    roots = allowed(mounts, allowed_host_roots)
+    roots = allowed_roots(mounts, allowed_host_roots)
     seen = set(taken)
     files: list[HostFile] = []
     directories: list[Segments] = []
-    previews = tuple(_found(mount, roots, seen, files, directories) for mount in mounts)
+    previews = tuple(_find_files(mount, roots, seen, files, directories) for mount in mounts)
     _check_clashes(files, directories)
     return Found(files, previews, directories)
 
 
 def check_mounts(mounts: Sequence[HostMount], *, allowed_host_roots: Sequence[os.PathLike[str] | str]) -> None:
     """Raise what `copy_mounts` would raise of the mounts themselves, without reading what is in them."""
-    roots = allowed(mounts, allowed_host_roots)
+    roots = allowed_roots(mounts, allowed_host_roots)
     for mount in mounts:
-        _target(mount, _resolved(mount.host_path, roots))
+        _target(mount, _resolve_path(mount.host_path, roots))
 
 
-def allowed(mounts: Sequence[HostMount], roots: Sequence[os.PathLike[str] | str]) -> tuple[Path, ...]:
+def allowed_roots(mounts: Sequence[HostMount], roots: Sequence[os.PathLike[str] | str]) -> tuple[Path, ...]:
     if mounts and not roots:
         raise WorkspaceSecurityError("allowed_host_roots: is empty; name the directories that mounts may come from")
     return tuple(Path(os.path.expanduser(root)).resolve() for root in roots)
 
 
-def _found(
+def _find_files(
     mount: HostMount, roots: tuple[Path, ...], taken: set[Segments], files: list[HostFile], directories: list[Segments]
 ) -> HostMountPreview:
-    source = _resolved(mount.host_path, roots)
+    source = _resolve_path(mount.host_path, roots)
     is_directory = source.is_dir()
     target = _target(mount, source)
     entries: list[str] = []
@@ -177,27 +177,27 @@ def _found(
         to = (*target, *relative) if is_directory else target
         if to in taken:
             raise WorkspaceError(
-                f"{mount.host_path}: {spelled(to)} is there already; give the mount another mount_path"
+                f"{mount.host_path}: {join_segments(to)} is there already; give the mount another mount_path"
             )
         if ending := unsupported_type(relative[-1]):
             raise WorkspaceError(
-                f"{mount.host_path}: {spelled(relative)!r} is of a type that is not supported ({ending}); leave "
+                f"{mount.host_path}: {join_segments(relative)!r} is of a type that is not supported ({ending}); leave "
                 + (f"it out with exclude_glob=('*{ending}',)" if is_directory else "the mount out")
             )
         total += found.st_size
         if mount.max_bytes is not None and total > mount.max_bytes:
             raise WorkspaceBudgetExceededError(
-                f"{mount.host_path}: holds more than max_bytes={mount.max_bytes}, reached at {spelled(relative)}"
+                f"{mount.host_path}: holds more than max_bytes={mount.max_bytes}, reached at {join_segments(relative)}"
             )
         taken.add(to)
         files.append(HostFile(to, path, found.st_size, stamp(found)))
         if len(entries) < _SHOWN:
-            entries.append(spelled(relative))
+            entries.append(join_segments(relative))
     if is_directory and not entries:
         empty.append(())
     directories += [(*target, *relative) for relative in empty if (*target, *relative)]
     return HostMountPreview(
-        os.fspath(mount.host_path), source, spelled(target), tuple(entries), is_directory, total, choice.unmatched
+        os.fspath(mount.host_path), source, join_segments(target), tuple(entries), is_directory, total, choice.unmatched
     )
 
 
@@ -220,12 +220,12 @@ def _check_clashes(files: Sequence[HostFile], directories: Sequence[Segments]) -
         for depth in range(1, len(path) + 1):
             if path[:depth] in names:
                 raise WorkspaceError(
-                    f"{spelled(path[:depth])}: would be a file and a directory at once; give one of the mounts another "
-                    "mount_path"
+                    f"{join_segments(path[:depth])}: would be a file and a directory at once; give one of the mounts "
+                    "another mount_path"
                 )
 
 
-def _resolved(host_path: str | os.PathLike[str], roots: tuple[Path, ...]) -> Path:
+def _resolve_path(host_path: str | os.PathLike[str], roots: tuple[Path, ...]) -> Path:
     given = os.path.expanduser(host_path)
     candidates = [root / given for root in roots] + [Path.cwd() / given]
     found = next((candidate for candidate in candidates if candidate.exists()), None)

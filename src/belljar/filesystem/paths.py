@@ -52,8 +52,8 @@ def _depth_below(path: str, segments: Segments, roots: tuple[str, ...]) -> int:
 
 def path_error(code: int, segments: Segments) -> OSError:
     """The error of this number, about a path."""
-    return OSError(code, os.strerror(code), spelled(segments))
+    return OSError(code, os.strerror(code), join_segments(segments))
 
 
-def spelled(segments: Segments) -> str:
+def join_segments(segments: Segments) -> str:
     return "/".join(segments) or "."

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from belljar.errors import WorkspaceSecurityError
-from belljar.filesystem.paths import Segments, path_error, spelled
+from belljar.filesystem.paths import Segments, join_segments, path_error
 from belljar.rooted_paths import LastDirectory, descend, open_directory, open_plain, write_all
 
 _CHUNK = 1 << 20
@@ -26,7 +26,7 @@ class Root:
     @contextmanager
     def directory(self, segments: Segments, *, create: bool = False) -> Iterator[int]:
         """A descriptor of the directory, for the duration."""
-        here = self._entered(segments, create=create)
+        here = self._enter_directory(segments, create=create)
         try:
             yield here
         finally:
@@ -36,7 +36,7 @@ class Root:
     def file(self, segments: Segments, flags: int = os.O_RDONLY) -> Iterator[int]:
         """A descriptor of a plain file, for the duration; directories on the way are made where it may be made."""
         with self.directory(segments[:-1], create=bool(flags & os.O_CREAT)) as parent:
-            opened = _opened(parent, segments, flags)
+            opened = _open_below(parent, segments, flags)
         try:
             yield opened
         finally:
@@ -49,24 +49,24 @@ class Root:
 
         The directory of the last file stays open for the next, and the bytes do not leave the kernel where it can.
         """
-        with closing(LastDirectory[Segments](lambda where: self._entered(where, create=True))) as last:
+        with closing(LastDirectory[Segments](lambda where: self._enter_directory(where, create=True))) as last:
 
             def fill(segments: Segments, source: BinaryIO, size: int) -> None:
-                opened = _opened(last.enter(segments[:-1]), segments, os.O_WRONLY | os.O_CREAT)
+                opened = _open_below(last.enter(segments[:-1]), segments, os.O_WRONLY | os.O_CREAT)
                 try:
                     if os.fstat(source.fileno()).st_mode & stat.S_IXUSR:
                         _make_executable(opened)
                     os.ftruncate(opened, 0)
-                    while size and (moved := _moved(source.fileno(), opened, size)):
+                    while size and (moved := _move_bytes(source.fileno(), opened, size)):
                         size -= moved
                 finally:
                     os.close(opened)
 
             yield fill
 
-    def _entered(self, segments: Segments, *, create: bool) -> int:
+    def _enter_directory(self, segments: Segments, *, create: bool) -> int:
         def step(here: int, at: Segments) -> int:
-            return _stepped(here, at, create=create)
+            return _step_into(here, at, create=create)
 
         ways = (segments[:depth] for depth in range(1, len(segments) + 1))
         return descend(open_directory(self.path), ways, step)
@@ -109,7 +109,7 @@ class Root:
         return total
 
 
-def _stepped(parent: int, segments: Segments, *, create: bool) -> int:
+def _step_into(parent: int, segments: Segments, *, create: bool) -> int:
     try:
         return _opened_directory(parent, segments)
     except FileNotFoundError:
@@ -134,7 +134,7 @@ def _make_executable(opened: int) -> None:
     os.fchmod(opened, stat.S_IMODE(mode | (mode & 0o444) >> 2))
 
 
-def _moved(source: int, target: int, most: int) -> int:
+def _move_bytes(source: int, target: int, most: int) -> int:
     try:
         return os.copy_file_range(source, target, most)
     except OSError as error:
@@ -155,7 +155,7 @@ def _opened_directory(parent: int, segments: Segments) -> int:
     raise path_error(code, segments)
 
 
-def _opened(parent: int, segments: Segments, flags: int) -> int:
+def _open_below(parent: int, segments: Segments, flags: int) -> int:
     if not segments:
         raise path_error(errno.EISDIR, segments)
     try:
@@ -173,4 +173,6 @@ def _plain(parent: int, name: str) -> bool:
 
 
 def _refusal(segments: Segments) -> WorkspaceSecurityError:
-    return WorkspaceSecurityError(f"{spelled(segments)}: a link or special file, and only plain files are opened here")
+    return WorkspaceSecurityError(
+        f"{join_segments(segments)}: a link or special file, and only plain files are opened here"
+    )

@@ -20,7 +20,7 @@ class Opener:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._last = LastDirectory[str](_entered)
+        self._last = LastDirectory[str](_enter_directory)
 
     def __del__(self) -> None:
         self._last.close()
@@ -40,5 +40,5 @@ class Opener:
         return open(opened, "rb", buffering=0)
 
 
-def _entered(path: str) -> int:
+def _enter_directory(path: str) -> int:
     return descend(_step("/"), path.split("/")[1:], lambda here, name: _step(name, here))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from belljar.errors import WorkspaceBudgetExceededError
-from belljar.filesystem.paths import Segments, path_error, spelled
+from belljar.filesystem.paths import Segments, join_segments, path_error
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,5 +27,5 @@ class WriteLimits:
         total = used() + more
         if total > self.max_bytes:
             raise WorkspaceBudgetExceededError(
-                f"{spelled(segments)}: makes {total} bytes in all, and {self.max_bytes} are allowed"
+                f"{join_segments(segments)}: makes {total} bytes in all, and {self.max_bytes} are allowed"
             )

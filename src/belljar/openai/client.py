@@ -74,8 +74,8 @@ class OpenAI(openai.OpenAI):
 
     def request(self, cast_to: Any, options: Any, **more: Any) -> Any:
         for mounted in Mounted.all_of(options):
-            with mounted.copied(self.allowed_host_roots) as directory:
-                options = mounted.moved(options, mount(self, mounted.container, directory))
+            with mounted.copy_files(self.allowed_host_roots) as directory:
+                options = mounted.with_container(options, mount(self, mounted.container, directory))
         return _readable(super().request(cast_to, options, **more))
 
 
@@ -138,8 +138,8 @@ class AsyncOpenAI(openai.AsyncOpenAI):
 
     async def request(self, cast_to: Any, options: Any, **more: Any) -> Any:
         for mounted in Mounted.all_of(options):
-            with await asyncio.to_thread(mounted.copied, self.allowed_host_roots) as directory:
-                options = mounted.moved(options, await mount_async(self, mounted.container, directory))
+            with await asyncio.to_thread(mounted.copy_files, self.allowed_host_roots) as directory:
+                options = mounted.with_container(options, await mount_async(self, mounted.container, directory))
         return _readable(await super().request(cast_to, options, **more))
 
 

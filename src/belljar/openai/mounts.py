@@ -14,7 +14,7 @@ import openai
 
 from belljar.adapters.openai.archives import Tree
 from belljar.adapters.openai.container import NAME
-from belljar.adapters.openai.host_mounts import asked, filled
+from belljar.adapters.openai.host_mounts import container_fields, fill_container
 from belljar.errors import WorkspaceError
 from belljar.filesystem import HostFilesystem, copy_mounts
 from belljar.tools import AutoContainerConfig
@@ -43,7 +43,7 @@ class Mounted:
             if isinstance(container := container_of(given), AutoContainerConfig)
         ]
 
-    def copied(self, roots: Sequence[str | os.PathLike[str]]) -> TemporaryDirectory[str]:
+    def copy_files(self, roots: Sequence[str | os.PathLike[str]]) -> TemporaryDirectory[str]:
         """The files, in a directory that is there for as long as its context."""
         directory = TemporaryDirectory(prefix="belljar-")
         try:
@@ -53,7 +53,7 @@ class Mounted:
             raise
         return directory
 
-    def moved(self, options: Any, id: str) -> Any:
+    def with_container(self, options: Any, id: str) -> Any:
         """The same request, with the container that has the files."""
         made = copy.copy(options)
         tools = list(options.json_data["tools"])
@@ -64,15 +64,15 @@ class Mounted:
 
 def mount(client: openai.OpenAI, container: AutoContainerConfig, directory: str) -> str:
     """The id of a new container with the files beneath the directory and those of `file_ids`."""
-    return filled(lambda: client, container, Tree(Path(directory)))
+    return fill_container(lambda: client, container, Tree(Path(directory)))
 
 
 async def mount_async(client: openai.AsyncOpenAI, container: AutoContainerConfig, directory: str) -> str:
     """The same for asyncio, with servers that unpack an archive."""
     tree = Tree(Path(directory))
-    made = await client.containers.create(name=NAME, **asked(container))
+    made = await client.containers.create(name=NAME, **container_fields(container))
     if tree.members():
-        packed: Any = ("files.tar", tree.packed(), "application/x-tar")
+        packed: Any = ("files.tar", tree.pack(), "application/x-tar")
         answer: Any = await client.containers.files.create(made.id, file=packed, extra_body={"extract": "true"})
         if answer.object != "list":
             raise WorkspaceError(

@@ -78,7 +78,7 @@ class Prompt(Generic[OutputT]):
 
     def bind(self, *params: object) -> Prompt[OutputT]:
         """With parameters for the sections of their type; newer ones replace older ones of a type."""
-        wanted = {placed.section.params_type for placed in self.template.placed()}
+        wanted = {placed.section.params_type for placed in self.template.walk_sections()}
         kinds = [type(one) for one in params]
         for kind in kinds:
             if kind not in wanted:
@@ -93,7 +93,7 @@ class Prompt(Generic[OutputT]):
         tools: list[Tool[Any, Any]] = []
         sections: list[Section[Any]] = []
         dark: list[tuple[str, ...]] = []
-        for placed in self.template.placed():
+        for placed in self.template.walk_sections():
             params = self._params(placed)
             if any(placed.path[: len(path)] == path for path in dark):
                 continue
@@ -114,11 +114,11 @@ class Prompt(Generic[OutputT]):
 
     def find_section(self, section_type: type[S]) -> S | None:
         """The first of that type, at any depth."""
-        return next((p.section for p in self.template.placed() if isinstance(p.section, section_type)), None)
+        return next((p.section for p in self.template.walk_sections() if isinstance(p.section, section_type)), None)
 
     def filesystem(self) -> Filesystem | None:
         """That of the first section that has one."""
-        held = (getattr(placed.section, "filesystem", None) for placed in self.template.placed())
+        held = (getattr(placed.section, "filesystem", None) for placed in self.template.walk_sections())
         return next((found for found in held if found is not None), None)
 
     def _params(self, placed: Placed) -> Any:

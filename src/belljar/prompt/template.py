@@ -67,10 +67,10 @@ class PromptTemplate(Specialised, Generic[OutputT]):
         set_once(self, "container", container)
         paths: set[tuple[str, ...]] = set()
         tools: set[str] = set()
-        for placed in self.placed():
+        for placed in self.walk_sections():
             self._check(placed, paths, tools)
 
-    def placed(self) -> Iterator[Placed]:
+    def walk_sections(self) -> Iterator[Placed]:
         """Every section, parents before children."""
         yield from _walk_sections(self.sections, (), ())
 

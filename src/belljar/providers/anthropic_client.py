@@ -19,7 +19,7 @@ from belljar.providers.dialect_client import DialectClient
 from belljar.providers.failures import (
     ClientError,
     code_of,
-    explained,
+    explain_error,
     own_failure,
     translate_errors,
     translate_stream_errors,
@@ -58,18 +58,18 @@ def handle_anthropic_error(error: BaseException) -> AnthropicError:
     if isinstance(error, anthropic.APIConnectionError):
         return AnthropicError.of("CONNECTION_ERROR", str(error.__cause__ or error), error)
     if isinstance(error, anthropic.APIStatusError):
-        return _answered(error)
+        return _status_error(error)
     return unknown_failure(error, AnthropicError)
 
 
-def _answered(error: anthropic.APIStatusError) -> AnthropicError:
+def _status_error(error: anthropic.APIStatusError) -> AnthropicError:
     """The server said what is wrong: before the stream with a status, or inside it."""
     vendor, body = AnthropicError.vendor, json.dumps(error.body).encode()
     if error.status_code == 200:
         meant = anthropic_errors.read_stream_error(body, vendor)
     else:
         meant = anthropic_errors.fault(error.status_code, error.response.headers, body, vendor)
-    return AnthropicError.of(code_of(meant), explained(meant, error.status_code), error, meant)
+    return AnthropicError.of(code_of(meant), explain_error(meant, error.status_code), error, meant)
 
 
 # -- the SDK as what carries -------------------------------------------------------------------------------------------
@@ -186,7 +186,7 @@ def _sdk(settings: ApiSettings, api_key: str | None, base_url: str | None) -> an
     key = api_key or vendor_settings.key_for("anthropic", settings)
     if key is None:
         raise AnthropicError.of("AUTH_ERROR", "no key is set")
-    address = vendor_settings.unversioned(base_url or vendor_settings.address_for("anthropic", settings))
+    address = vendor_settings.strip_version(base_url or vendor_settings.address_for("anthropic", settings))
     made: anthropic.Anthropic = vendor_settings.sdk("anthropic").Anthropic(api_key=key, base_url=address)
     return made
 

@@ -265,7 +265,7 @@ class BaseClient(ABC):
     def _break_chain(self) -> None:  # noqa: B027 - there is nothing to break where the vendor remembers nothing
         """The vendor is to forget the conversation."""
 
-    def _answered(self, answer: ClientAnswer) -> None:  # noqa: B027
+    def _note_answer(self, answer: ClientAnswer) -> None:  # noqa: B027
         """The answer is in the conversation now."""
 
     # -- one turn
@@ -287,7 +287,7 @@ class BaseClient(ABC):
             raise
         calls = list(answer.tool_calls)
         self.context.add_message("assistant", answer.text, tool_calls=calls, native=answer.native)
-        self._answered(answer)
+        self._note_answer(answer)
         return AssistantResponse(
             text=answer.text,
             tool_calls=calls,
@@ -311,11 +311,11 @@ class BaseClient(ABC):
         try:
             return self._ask(self._turn(hear if on_text else None))
         except ProviderError as error:
-            if said or not self._mended(error):
+            if said or not self._mend_history(error):
                 raise
         return self._ask(self._turn(on_text))
 
-    def _mended(self, error: ProviderError) -> bool:
+    def _mend_history(self, error: ProviderError) -> bool:
         """Whether something was done about the history that makes it worth asking again."""
         chained = self._previous() is not None
         if isinstance(error, ContextTooLong):
@@ -339,12 +339,12 @@ class BaseClient(ABC):
 
     def _summarise(self, messages: list[Message]) -> str:
         """By the model itself, in a request of its own."""
-        said = "\n\n".join(f"{message['role'].upper()}: {_told(message)}" for message in messages)
+        said = "\n\n".join(f"{message['role'].upper()}: {_message_text(message)}" for message in messages)
         asked: Message = {"role": "user", "content": f"Summarise this conversation:\n\n{said}"}
         return self._ask(Turn(messages=[asked], system=_SUMMARISE, keep=False)).text
 
 
-def _told(message: Message) -> str:
+def _message_text(message: Message) -> str:
     calls = "".join(f"\n(calls {call['name']} with {call['input']})" for call in message.get("tool_calls", ()))
     return f"{text_of(message['content'])}{calls}"
 

@@ -97,7 +97,7 @@ class DialectClient(BaseClient):
             parallel_tool_calls=self.parallel_tool_calls,
             max_output_tokens=self.max_tokens,
             reasoning=self._reasoner(),
-            failed_calls=frozenset(_failed(turn)) if self.flags_failures else frozenset(),
+            failed_calls=frozenset(_failed_calls(turn)) if self.flags_failures else frozenset(),
         )
 
     def _deltas(self, request: ModelRequest, decoder: Decoder) -> Generator[list[Delta], None, None]:
@@ -122,7 +122,7 @@ class DialectClient(BaseClient):
                 case "tool":
                     yield from self._outputs(message)
                 case "assistant":
-                    yield from _said(message)
+                    yield from _model_items(message)
                 case role:
                     files = tuple(map(self._vendor_file, message.get("files", ())))
                     for_code = bool(message.get("for_code"))
@@ -171,7 +171,7 @@ def _tell(batch: Sequence[Delta], on_text: OnText) -> None:
             on_text(delta.text)
 
 
-def _said(message: Message) -> Iterator[Asked]:
+def _model_items(message: Message) -> Iterator[Asked]:
     """As the vendor wants it back, or in words of ours with the thoughts that led to it."""
     native = message.get("native")
     if isinstance(native, Verbatim):
@@ -185,7 +185,7 @@ def _said(message: Message) -> Iterator[Asked]:
         yield items.FunctionCall(call_id=call["id"], name=call["name"], arguments=arguments)
 
 
-def _failed(turn: Turn) -> Iterator[str]:
+def _failed_calls(turn: Turn) -> Iterator[str]:
     for message in turn.messages:
         for result in message.get("tool_results", ()):
             if result.get("is_error"):

@@ -148,7 +148,7 @@ def unknown_failure(error: BaseException, kind: type[_Failure]) -> _Failure:
     return kind.of(broken(error) or "UNKNOWN_ERROR", f"{type(error).__name__}: {error}", error)
 
 
-def explained(error: ProviderError, status: int | None) -> str:
+def explain_error(error: ProviderError, status: int | None) -> str:
     """What a vendor answered, with what to do where its address is not the vendor's; the rest `CODES` tells."""
     return f"{error}; is base_url right?" if status == 404 and type(error) is ProviderError else str(error)
 

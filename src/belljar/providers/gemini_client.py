@@ -25,7 +25,7 @@ from belljar.providers.dialect_client import DialectClient
 from belljar.providers.failures import (
     ClientError,
     code_of,
-    explained,
+    explain_error,
     own_failure,
     translate_errors,
     unknown_failure,
@@ -66,7 +66,7 @@ def handle_gemini_error(error: BaseException) -> GeminiError:
         return unknown_failure(error, GeminiError)
     said = json.dumps(error.details)
     meant = gemini_errors.fault(error.code, getattr(error.response, "headers", {}), said.encode(), GeminiError.vendor)
-    return GeminiError.of(code_of(meant), explained(meant, error.code), error, meant)
+    return GeminiError.of(code_of(meant), explain_error(meant, error.code), error, meant)
 
 
 class GeminiClient(DialectClient):
@@ -98,7 +98,7 @@ class GeminiClient(DialectClient):
 
     def _sdk(self, settings: ApiSettings, api_key: str | None, base_url: str | None) -> genai.Client:
         module = vendor_settings.sdk("gemini")
-        address = vendor_settings.unversioned(base_url or vendor_settings.address_for(self.provider, settings))
+        address = vendor_settings.strip_version(base_url or vendor_settings.address_for(self.provider, settings))
         options: Body = {"http_options": {"base_url": address}} if address else {}
         key = api_key or vendor_settings.key_for(self.provider, settings)
         if key is None and vendor_settings.VENDORS[self.provider].needs_key:
@@ -143,9 +143,9 @@ class GeminiClient(DialectClient):
         if folded.finish == "filtered" and not blocks:
             raise GeminiError.of("CONTENT_POLICY", "it was blocked before it said anything")
         numbers = itertools.count(1)
-        cells = tuple(structs.replace(cell, files=tuple(_named(cell, numbers))) for cell in folded.cells)
+        cells = tuple(structs.replace(cell, files=tuple(_name_files(cell, numbers))) for cell in folded.cells)
         answer = super()._answer(turn, structs.replace(folded, cells=cells), verbatim)
-        return answer if cells else replace(answer, files=list(_drawn(blocks, numbers)))
+        return answer if cells else replace(answer, files=list(_find_pictures(blocks, numbers)))
 
     # -- files
 
@@ -182,18 +182,18 @@ class VertexClient(GeminiClient):
         )
 
 
-def _named(cell: HostedEnd, numbers: Iterator[int]) -> Iterator[HostedFile]:
+def _name_files(cell: HostedEnd, numbers: Iterator[int]) -> Iterator[HostedFile]:
     """Files among the outputs of code come without names."""
     for file in cell.files:
-        yield structs.replace(file, name=file.name or _numbered(next(numbers), file.type))
+        yield structs.replace(file, name=file.name or _file_name(next(numbers), file.type))
 
 
-def _drawn(blocks: Iterable[Body], numbers: Iterator[int]) -> Iterator[OutputFile]:
+def _find_pictures(blocks: Iterable[Body], numbers: Iterator[int]) -> Iterator[OutputFile]:
     """Pictures that the model itself made, which are no part of an answer in words."""
     for blob in (block["inlineData"] for block in blocks if "inlineData" in block):
         kind = blob.get("mimeType", "")
-        yield OutputFile.of_bytes(_numbered(next(numbers), kind), base64.b64decode(blob.get("data", "")), kind)
+        yield OutputFile.of_bytes(_file_name(next(numbers), kind), base64.b64decode(blob.get("data", "")), kind)
 
 
-def _numbered(number: int, kind: str) -> str:
+def _file_name(number: int, kind: str) -> str:
     return f"output-{number}{mimetypes.guess_extension(kind) or ''}"

@@ -20,24 +20,24 @@ _TYPES: Mapping[str, type | tuple[type, ...]] = {
 
 def with_defaults(value: Any, schema: Mapping[str, Any]) -> Any:
     """The value with each such null replaced by the default, or left out where there is none."""
-    return _filled(value, dict(schema), dict(schema))
+    return _fill_value(value, dict(schema), dict(schema))
 
 
-def _filled(value: Any, schema: Schema, root: Schema) -> Any:
-    schema = _resolved(schema, root)
+def _fill_value(value: Any, schema: Schema, root: Schema) -> Any:
+    schema = _resolve_schema(schema, root)
     branches = schema.get("anyOf", schema.get("oneOf"))
     if isinstance(branches, list):
-        fitting = (one for one in branches if isinstance(one, dict) and _fits(value, _resolved(one, root), root))
+        fitting = (one for one in branches if isinstance(one, dict) and _fits(value, _resolve_schema(one, root), root))
         found = next(fitting, None)
-        return value if found is None else _filled(value, found, root)
+        return value if found is None else _fill_value(value, found, root)
     for part in schema.get("allOf", ()):
         if isinstance(part, dict):
-            value = _filled(value, part, root)
+            value = _fill_value(value, part, root)
     if isinstance(value, dict):
         return _members(value, schema, root)
     items = schema.get("items")
     if isinstance(value, list) and isinstance(items, dict):
-        return [_filled(one, items, root) for one in value]
+        return [_fill_value(one, items, root) for one in value]
     return value
 
 
@@ -48,14 +48,14 @@ def _members(value: dict[str, Any], schema: Schema, root: Schema) -> dict[str, A
         inner = properties.get(name)
         if not isinstance(inner, dict):
             filled[name] = one
-        elif one is not None or name in required or _fits(None, _resolved(inner, root), root):
-            filled[name] = _filled(one, inner, root)
-        elif "default" in (whole := {**_resolved(inner, root), **inner}):
+        elif one is not None or name in required or _fits(None, _resolve_schema(inner, root), root):
+            filled[name] = _fill_value(one, inner, root)
+        elif "default" in (whole := {**_resolve_schema(inner, root), **inner}):
             filled[name] = deepcopy(whole["default"])
     return filled
 
 
-def _resolved(schema: Schema, root: Schema) -> Schema:
+def _resolve_schema(schema: Schema, root: Schema) -> Schema:
     """Without a $ref or a lone allOf at its head; a $ref that points at nothing says nothing."""
     seen = set[str]()
     while True:
@@ -82,7 +82,7 @@ def _fits(value: Any, schema: Schema, root: Schema) -> bool:
         return value in schema.get("enum", [schema.get("const")])
     branches = schema.get("anyOf", schema.get("oneOf"))
     if isinstance(branches, list):
-        return any(isinstance(one, dict) and _fits(value, _resolved(one, root), root) for one in branches)
+        return any(isinstance(one, dict) and _fits(value, _resolve_schema(one, root), root) for one in branches)
     if value is None and schema.get("nullable") is True:
         return True
     given = schema.get("type", [])
@@ -95,7 +95,7 @@ def _fits(value: Any, schema: Schema, root: Schema) -> bool:
     if set(schema.get("required", ())) - set(value) or (properties and set(value) - set(properties)):
         return False
     described = ((one, properties.get(name)) for name, one in value.items() if one is not None)
-    return all(_fits(one, _resolved(inner, root), root) for one, inner in described if isinstance(inner, dict))
+    return all(_fits(one, _resolve_schema(inner, root), root) for one, inner in described if isinstance(inner, dict))
 
 
 def _is(value: Any, name: str) -> bool:

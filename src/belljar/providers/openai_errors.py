@@ -10,7 +10,7 @@ import msgspec
 from belljar.providers.failures import (
     ClientError,
     code_of,
-    explained,
+    explain_error,
     own_failure,
     unknown_failure,
 )
@@ -35,34 +35,34 @@ def failure(error: BaseException, kind: type[ClientError]) -> ClientError:
     if isinstance(error, openai.ContentFilterFinishReasonError):
         return kind.of("CONTENT_POLICY", str(error), error)
     if isinstance(error, openai.APIError):
-        return _answered(error, kind)
+        return _status_error(error, kind)
     return unknown_failure(error, kind)
 
 
-def _answered(error: openai.APIError, kind: type[ClientError]) -> ClientError:
+def _status_error(error: openai.APIError, kind: type[ClientError]) -> ClientError:
     """The server said what is wrong: before the stream with a status, or inside it."""
     import openai
 
-    said = _said(error)
+    said = _error_body(error)
     if isinstance(error, openai.APIStatusError):
         body = said.encode() if isinstance(said, str) else msgspec.json.encode(said, enc_hook=str)
         meant = errors.fault(error.status_code, error.response.headers, body, kind.vendor)
     else:
         meant = errors.read_stream_error(said, kind.vendor)
-    return kind.of(code_of(meant), explained(meant, getattr(error, "status_code", None)), error, meant)
+    return kind.of(code_of(meant), explain_error(meant, getattr(error, "status_code", None)), error, meant)
 
 
-def _said(error: openai.APIError) -> Any:
+def _error_body(error: openai.APIError) -> Any:
     """What the server said, as the SDK read it: the body, and the code beside it where whoever raised it gave one."""
-    given = _known({"code": error.code, "type": error.type, "param": error.param})
+    given = _known_members({"code": error.code, "type": error.type, "param": error.param})
     told = error.body or error.message
     if isinstance(told, Mapping):
         inner = told.get("error", told)
-        return {**given, **_known(inner)} if isinstance(inner, Mapping) else told
+        return {**given, **_known_members(inner)} if isinstance(inner, Mapping) else told
     if not given or not isinstance(told, str):
         return told
     return {"message": "" if told.startswith("<") else told, **given}  # a page is for browsers
 
 
-def _known(members: Mapping[str, Any]) -> dict[str, Any]:
+def _known_members(members: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in members.items() if value is not None}

@@ -75,7 +75,7 @@ class ResponsesClient(DialectClient):
     def _break_chain(self) -> None:
         self._last_response_id, self._known = None, 0
 
-    def _answered(self, answer: ClientAnswer) -> None:
+    def _note_answer(self, answer: ClientAnswer) -> None:
         self._last_response_id = answer.id
         self._known = self.context.message_count if answer.id else 0
 

@@ -48,9 +48,9 @@ def strict(schema: Mapping[str, Any]) -> Schema:
     if _types(root) != ["object"]:
         raise Loose("", "is not that of an object")
     root.setdefault("properties", {})
-    written = _written(root, "", is_root=True)
+    written = _write_schema(root, "", is_root=True)
     if definitions:
-        written["$defs"] = {name: _written(one, f"$defs.{name}") for name, one in definitions.items()}
+        written["$defs"] = {name: _write_schema(one, f"$defs.{name}") for name, one in definitions.items()}
     _check_references(written, frozenset(definitions), "")
     return written
 
@@ -84,7 +84,7 @@ def _without_root_ref(root: Schema) -> Schema:
     return {**found, **root}
 
 
-def _written(node: object, path: str, *, optional: bool = False, is_root: bool = False) -> Schema:
+def _write_schema(node: object, path: str, *, optional: bool = False, is_root: bool = False) -> Schema:
     if not isinstance(node, dict):
         raise Loose(path, f"is {json.dumps(node)}, which allows anything or nothing")
     node = dict(node)
@@ -98,7 +98,7 @@ def _written(node: object, path: str, *, optional: bool = False, is_root: bool =
         return _pointing(node, path, optional)
     if "anyOf" in node or "oneOf" in node:
         return _choice(node, path, optional)
-    return _typed(node, path, optional, is_root)
+    return _write_type(node, path, optional, is_root)
 
 
 def _pointing(node: Schema, path: str, optional: bool) -> Schema:
@@ -122,13 +122,13 @@ def _choice(node: Schema, path: str, optional: bool) -> Schema:
     if ("anyOf" in node and "oneOf" in node) or not isinstance(branches, list) or not branches:
         raise Loose(path, "does not have one list of choices")
     beside = _annotations(node, path, known=frozenset(["anyOf", "oneOf"]))
-    written = [_written(branch, f"{path}.anyOf[{n}]") for n, branch in enumerate(branches)]
+    written = [_write_schema(branch, f"{path}.anyOf[{n}]") for n, branch in enumerate(branches)]
     if optional and not any("null" in _types(branch) for branch in written):
         written.append({"type": "null"})
     return {"anyOf": written, **beside}
 
 
-def _typed(node: Schema, path: str, optional: bool, is_root: bool) -> Schema:
+def _write_type(node: Schema, path: str, optional: bool, is_root: bool) -> Schema:
     types = _types(node)
     if not types:
         raise Loose(path, "has no type")
@@ -147,7 +147,7 @@ def _typed(node: Schema, path: str, optional: bool, is_root: bool) -> Schema:
     if "array" in types:
         if "items" not in node:
             raise Loose(path, "is a list of anything")
-        written["items"] = _written(node["items"], f"{path}[]")
+        written["items"] = _write_schema(node["items"], f"{path}[]")
     return written
 
 
@@ -159,7 +159,7 @@ def _members(node: Schema, path: str, is_root: bool) -> Schema:
         raise Loose(path, "requires a property that it does not describe")
     return {
         "properties": {
-            name: _written(one, f"{path}.{name}".lstrip("."), optional=name not in required)
+            name: _write_schema(one, f"{path}.{name}".lstrip("."), optional=name not in required)
             for name, one in properties.items()
         },
         "required": list(properties),

@@ -51,10 +51,10 @@ def described_tools(tools: Iterable[Tool | ToolObject]) -> list[Tool]:
     """Tools as their data; InvalidRequest names one that is none."""
     if isinstance(tools, Mapping | str) or not isinstance(tools, Iterable):
         raise InvalidRequest(f"tools: a {type(tools).__name__} is not a list of tools; use [tool]", param="tools")
-    return [_described(tool, f"tools[{n}]") for n, tool in enumerate(tools)]
+    return [_read_tool(tool, f"tools[{n}]") for n, tool in enumerate(tools)]
 
 
-def _described(tool: object, where: str) -> Tool:
+def _read_tool(tool: object, where: str) -> Tool:
     if isinstance(tool, Mapping):
         if not isinstance(tool.get("name"), str) or not tool["name"]:
             raise InvalidRequest(f"{where}: has no name; a tool has name, description and input_schema", param="tools")
@@ -100,16 +100,16 @@ def convert_tools_for_chat_completions(tools: Iterable[Tool], strict: bool = Fal
 
 
 def convert_tools_for_anthropic(tools: Iterable[Tool]) -> list[Body]:
-    return [{**_named(tool), "input_schema": _schema(tool)} for tool in tools]
+    return [{**_name_tool(tool), "input_schema": _schema(tool)} for tool in tools]
 
 
 def convert_tools_for_gemini(tools: Iterable[Tool]) -> list[Body]:
     """Function declarations."""
-    return [{**_named(tool), "parametersJsonSchema": _schema(tool)} for tool in tools]
+    return [{**_name_tool(tool), "parametersJsonSchema": _schema(tool)} for tool in tools]
 
 
 def _function(tool: Tool, strict: bool) -> Body:
-    written = {**_named(tool), "parameters": _schema(tool)}
+    written = {**_name_tool(tool), "parameters": _schema(tool)}
     if not strict:
         return written
     try:
@@ -119,7 +119,7 @@ def _function(tool: Tool, strict: bool) -> Body:
         return {**written, "strict": False}
 
 
-def _named(tool: Tool) -> Body:
+def _name_tool(tool: Tool) -> Body:
     return {name: tool[name] for name in ("name", "description") if name in tool}
 
 
@@ -166,11 +166,13 @@ def tool_call(call_id: str, name: str, arguments: str | Mapping[str, Any], tools
 
 
 def build_openai_tool_results(results: Iterable[ToolResult]) -> list[Body]:
-    return [{"type": "function_call_output", "call_id": one["tool_use_id"], "output": _marked(one)} for one in results]
+    return [
+        {"type": "function_call_output", "call_id": one["tool_use_id"], "output": _mark_failure(one)} for one in results
+    ]
 
 
 def build_chat_completions_tool_results(results: Iterable[ToolResult]) -> list[Body]:
-    return [{"role": "tool", "tool_call_id": one["tool_use_id"], "content": _marked(one)} for one in results]
+    return [{"role": "tool", "tool_call_id": one["tool_use_id"], "content": _mark_failure(one)} for one in results]
 
 
 def build_anthropic_tool_results(results: Iterable[ToolResult]) -> list[Body]:
@@ -186,7 +188,7 @@ def as_text(content: Any) -> str:
     return content if isinstance(content, str) else json.dumps(content, ensure_ascii=False, default=str)
 
 
-def _marked(result: ToolResult) -> str:
+def _mark_failure(result: ToolResult) -> str:
     """OpenAI's wires have no flag for a failure."""
     text = as_text(result["content"])
     return f"Error: {text}" if result.get("is_error") else text

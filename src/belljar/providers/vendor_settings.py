@@ -36,7 +36,7 @@ def address_for(provider: str, settings: ApiSettings) -> str:
     return row.address_in(settings.provider_variables) or row.base_url
 
 
-def unversioned(address: str) -> str:
+def strip_version(address: str) -> str:
     """For the SDKs that add the version themselves."""
     return address.rstrip("/").removesuffix(VERSION)
 

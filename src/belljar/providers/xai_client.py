@@ -73,8 +73,8 @@ class XAIClient(ResponsesClient):
         known = self._told_last if turn.previous is not None else None
         return structs.replace(request, instructions=None) if turn.system == known else request
 
-    def _answered(self, answer: ClientAnswer) -> None:
-        super()._answered(replace(answer, id=None) if self._has_pictures() else answer)
+    def _note_answer(self, answer: ClientAnswer) -> None:
+        super()._note_answer(replace(answer, id=None) if self._has_pictures() else answer)
         self._told_last = self._turn(None).system
 
     def _made_file(self, made: HostedFile, path: str | None) -> OutputFile:

@@ -37,7 +37,7 @@ def call_tool(
     if handler is None:
         raise PromptValidationError(f"tool {tool.name!r}: has no handler to call")
     call = _Call(tool.name, context, adapter, call_id, usage)
-    return call.made(arguments, tool.parse_arguments, lambda params: wait_for_result(handler(params, context=context)))
+    return call.run(arguments, tool.parse_arguments, lambda params: wait_for_result(handler(params, context=context)))
 
 
 def receive_output(
@@ -51,7 +51,7 @@ def receive_output(
 ) -> ToolResult[ResultT]:
     """The same for a call that the provider ran itself: its hook or handler is told what came of it."""
     call = _Call(tool.name, context, adapter, call_id, usage)
-    return call.made(None, lambda _: None, lambda _: tool.receive(payload, context=context))
+    return call.run(None, lambda _: None, lambda _: tool.receive(payload, context=context))
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class _Call:
     call_id: str | None
     usage: TokenUsage | None
 
-    def made(
+    def run(
         self, given: Any, read: Callable[[Any], object], act: Callable[[Any], ToolResult[ResultT]]
     ) -> ToolResult[ResultT]:
         """The session takes the result in before others hear of it, so that nobody hears of a success that was none."""

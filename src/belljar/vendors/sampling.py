@@ -29,7 +29,7 @@ def row(*same: str, stops: int | None = None, **other: str) -> Row:
 
 def members(asked: Sampling, row: Row) -> dict[str, Any]:
     """The members of a body that say it. A stop of nothing but space is left out, as some refuse it."""
-    said = asked.given()
+    said = asked.given_members()
     if "stop" in said:
         said["stop"] = [one for one in said["stop"] if not one.isspace()][: row.stops]
     return {row.names[name]: value for name, value in said.items() if name in row.names and value != []}

@@ -63,7 +63,7 @@ class Sampling(Struct, frozen=True, kw_only=True):
         """This part alone, of a request that has it among its own members."""
         return Sampling(**{name: getattr(self, name) for name in Sampling.__struct_fields__})
 
-    def given(self) -> dict[str, Json]:
+    def given_members(self) -> dict[str, Json]:
         """What was said, even where it is what a server would do anyway: its own defaults may be others."""
         said = {name: getattr(self, name) for name in Sampling.__struct_fields__}
         if isinstance(self.stop, str):
@@ -72,7 +72,9 @@ class Sampling(Struct, frozen=True, kw_only=True):
 
     def wishes(self) -> frozenset[str]:
         """The names of what changes an answer: not those whose value asks for nothing."""
-        return frozenset(name for name, value in self.given().items() if value not in _NEUTRAL.get(name, ((), {})))
+        return frozenset(
+            name for name, value in self.given_members().items() if value not in _NEUTRAL.get(name, ((), {}))
+        )
 
 
 _NEUTRAL: dict[str, tuple[Json, ...]] = {

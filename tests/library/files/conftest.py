@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from belljar.files import CodeExecutionOutputFile, Project
-from belljar.files.results import FileDownloadResult, downloaded
+from belljar.files.results import FileDownloadResult, download_result
 from belljar.vendors.media_types import type_of
 
 Made = Callable[[str, bytes], CodeExecutionOutputFile]
@@ -32,7 +32,7 @@ def made() -> Made:
 
     def make(name: str, data: bytes) -> CodeExecutionOutputFile:
         def download() -> FileDownloadResult:
-            return downloaded(name, type_of(name), data)
+            return download_result(name, type_of(name), data)
 
         return CodeExecutionOutputFile(
             file_id=f"cfile_{name}", filename=name, size=len(data), mime_type=type_of(name), download=download

@@ -21,12 +21,12 @@ from belljar.files import (
     proposals_as_json,
     propose,
     read_answer,
-    renamed,
+    rename_proposal,
     save,
     save_output_files,
 )
 from belljar.files.approval import read_rename
-from belljar.files.results import FileDownloadResult, downloaded
+from belljar.files.results import FileDownloadResult, download_result
 
 
 @pytest.fixture
@@ -99,12 +99,12 @@ def test_yes_saves_all_no_saves_nothing_select_saves_some(
 
 
 def test_another_name_is_looked_at_again(proposals: list[Proposal], project: Project, root: Path) -> None:
-    changed = renamed(proposals, 1, "sub/other.csv", project)
+    changed = rename_proposal(proposals, 1, "sub/other.csv", project)
     assert (changed[0].destination, changed[0].state, changed[0].diff) == ("sub/other.csv", "new", None)
     assert changed[1] == proposals[1]
     save(proposals, read_answer("yes", changed), project)
     assert tree(root).keys() == {"data.csv", "chart.png", "sub/other.csv"}
-    assert renamed(proposals, 2, "../x", project)[1].state is None
+    assert rename_proposal(proposals, 2, "../x", project)[1].state is None
 
 
 @pytest.mark.parametrize("name", ["../x.csv", "/etc/x.csv", "sub/../../x"])
@@ -161,7 +161,7 @@ def test_what_was_shown_is_what_is_saved(project: Project, root: Path) -> None:
     versions = iter([b"shown", b"changed since"])
 
     def download() -> FileDownloadResult:
-        return downloaded("f", "text/plain", next(versions))
+        return download_result("f", "text/plain", next(versions))
 
     (root / "f").write_text("old")
     file = CodeExecutionOutputFile(file_id="1", filename="f", size=5, download=download)

@@ -7,21 +7,21 @@ import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from belljar.files import Approval, CodeExecutionOutputFile, FileDownloadResult, Proposal, save_output_files, zipped
-from belljar.files.results import downloaded
+from belljar.files import Approval, CodeExecutionOutputFile, FileDownloadResult, Proposal, save_output_files, zip_files
+from belljar.files.results import download_result
 
 LARGE = bytes(range(256)) * 20_000
 
 
 def made(name: str, data: bytes) -> CodeExecutionOutputFile:
     return CodeExecutionOutputFile(
-        file_id="", filename=name, size=len(data), download=lambda: downloaded(name, "text/csv", data)
+        file_id="", filename=name, size=len(data), download=lambda: download_result(name, "text/csv", data)
     )
 
 
 def test_all_are_in_it_under_names_that_stay_inside() -> None:
     files = [made("a.csv", b"1"), made("a.csv", b"2"), made("../../etc/passwd", b"3"), made("x\\b.bin", LARGE)]
-    archive = zipped([*files, made("dir/", b"4")], "all.zip")
+    archive = zip_files([*files, made("dir/", b"4")], "all.zip")
     assert (archive.filename, archive.mime_type) == ("all.zip", "application/zip")
     with archive.download() as fetched:
         content = fetched.content
@@ -45,7 +45,7 @@ def test_paths_stay_as_they_are() -> None:
         made("v1.2/r", b"4"),
         made("v1.2/r", b"5"),
     ]
-    with zipped(files).download() as fetched, zipfile.ZipFile(io.BytesIO(fetched.content)) as opened:
+    with zip_files(files).download() as fetched, zipfile.ZipFile(io.BytesIO(fetched.content)) as opened:
         assert {name: opened.read(name) for name in opened.namelist()} == {
             "a/r.csv": b"1",
             "b/r.csv": b"2",
@@ -62,7 +62,7 @@ def test_it_is_approved_like_any_file(tmp_path: Path) -> None:
         seen.extend(proposals)
         return Approval.yes(seen)
 
-    [saved] = save_output_files([zipped([made("a.csv", b"1"), made("b.csv", b"2")])], tmp_path, ask)
+    [saved] = save_output_files([zip_files([made("a.csv", b"1"), made("b.csv", b"2")])], tmp_path, ask)
     assert [(one.name, one.state) for one in seen] == [("outputs.zip", "new")]
     assert saved.path == tmp_path / "outputs.zip"
     assert zipfile.ZipFile(saved.path).namelist() == ["a.csv", "b.csv"]
@@ -73,8 +73,8 @@ def test_nothing_is_fetched_twice(tmp_path: Path) -> None:
 
     def download() -> FileDownloadResult:
         fetched.append("a")
-        return downloaded("a", "text/plain", b"1")
+        return download_result("a", "text/plain", b"1")
 
     one = CodeExecutionOutputFile(file_id="", filename="a", size=1, download=download)
-    save_output_files([zipped([one])], tmp_path, Approval.yes)
+    save_output_files([zip_files([one])], tmp_path, Approval.yes)
     assert fetched == ["a"]

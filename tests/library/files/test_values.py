@@ -16,8 +16,8 @@ from belljar.files import (
     FileUploadResult,
     as_json,
 )
-from belljar.files.limits import shown
-from belljar.files.results import downloaded
+from belljar.files.limits import format_size
+from belljar.files.results import download_result
 
 
 def test_an_upload() -> None:
@@ -36,7 +36,7 @@ def test_an_upload() -> None:
 
 def test_a_download_is_read_as_often_as_one_likes_until_it_is_closed() -> None:
     data = b"x" * 3_000_000
-    with downloaded("a.bin", "application/octet-stream", data) as fetched:
+    with download_result("a.bin", "application/octet-stream", data) as fetched:
         assert (fetched.filename, fetched.mime_type, fetched.size) == ("a.bin", "application/octet-stream", len(data))
         assert fetched.content == fetched.content == data
         assert max(map(len, fetched.chunks())) < 1_000_000
@@ -46,7 +46,11 @@ def test_a_download_is_read_as_often_as_one_likes_until_it_is_closed() -> None:
 
 def test_an_answer() -> None:
     file = CodeExecutionOutputFile(
-        file_id="f", filename="o.csv", size=2, mime_type="text/csv", download=lambda: downloaded("o.csv", "", b"ab")
+        file_id="f",
+        filename="o.csv",
+        size=2,
+        mime_type="text/csv",
+        download=lambda: download_result("o.csv", "", b"ab"),
     )
     item = AssistantItem(
         text="done",
@@ -82,4 +86,4 @@ def test_the_arguments() -> None:
     ("size", "text"), [(0, "0 bytes"), (1023, "1023 bytes"), (2048, "2.0 KB"), (5 << 20, "5.0 MB"), (3 << 30, "3.0 GB")]
 )
 def test_sizes(size: int, text: str) -> None:
-    assert shown(size) == text
+    assert format_size(size) == text

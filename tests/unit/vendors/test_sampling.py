@@ -88,7 +88,7 @@ def test_what_is_sent(dialect: str, server: str, members: dict[str, Any]) -> Non
     + [("anthropic", "anthropic"), ("anthropic", "anthropic-2023-06-01")],
 )
 def test_what_is_said_to_be_carried_is_sent_and_nothing_else(dialect: str, server: str) -> None:
-    for name, value in ALL.given().items():
+    for name, value in ALL.given_members().items():
         carried = name in bound(dialect, server).sampling_names("m")
         assert bool(sent(dialect, server, asked=Sampling(**{name: value}))) is carried, name
 

@@ -106,7 +106,7 @@ class ClaudeConversation:
         self._items += outputs
         self._failed |= failed
 
-    def unsettled(self) -> None:
+    def postponed_act(self) -> None:
         """Nothing: a conversation is as long as it is."""
 
     def settling(self, answer: TurnAnswer) -> None:
@@ -139,11 +139,11 @@ def code_execution(model: str) -> Hosted:
         description="Runs code that the model writes, in a sandbox of Anthropic's.",
         provider=VENDOR,
         config=code_tool(CURRENT, model),
-        handle_provider_output=_told,
+        handle_provider_output=_pass_result,
     )
 
 
-def _told(result: CodeInterpreterOutput, context: ToolContext) -> ToolResult[CodeInterpreterOutput]:
+def _pass_result(result: CodeInterpreterOutput, context: ToolContext) -> ToolResult[CodeInterpreterOutput]:
     return ToolResult(result.output_text, result, result.success)
 
 
@@ -162,7 +162,7 @@ def _answer(folded: Folded, heard: Heard, container: str | None) -> TurnAnswer:
         last=folded.last_text,
         refusal=folded.refusal,
         calls=[read_call(one) for one in folded.calls],
-        hosted=[_hosted(cell, container) for cell in folded.cells],
+        hosted=[_hosted_call(cell, container) for cell in folded.cells],
         annotations=_citations(heard.verbatim),
         usage=count_tokens(folded.usage),
         finish=_finish(folded, heard),
@@ -176,7 +176,7 @@ def _finish(folded: Folded, heard: Heard) -> Literal["stop", "length", "filtered
     return "stop" if folded.finish == "calls" else folded.finish
 
 
-def _hosted(cell: HostedEnd, container: str | None) -> HostedCall:
+def _hosted_call(cell: HostedEnd, container: str | None) -> HostedCall:
     """The members of a CodeInterpreterOutput. A file goes by its id: its name would have to be asked for."""
     ran = execution_of(cell, ())
     payload = {

@@ -43,7 +43,7 @@ class ClaudeAgentSDKClientConfig:
         key = self.api_key or vendor_settings.key_for("anthropic", settings)
         if key is None:
             raise AnthropicError.of("AUTH_ERROR", "no key is set")
-        address = vendor_settings.unversioned(self.base_url or vendor_settings.address_for("anthropic", settings))
+        address = vendor_settings.strip_version(self.base_url or vendor_settings.address_for("anthropic", settings))
         more = {} if self.timeout is None else {"timeout": self.timeout}
         made: Anthropic = vendor_settings.sdk("anthropic").Anthropic(api_key=key, base_url=address, **more)
         return made

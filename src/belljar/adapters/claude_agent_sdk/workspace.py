@@ -71,8 +71,8 @@ class ClaudeAgentWorkspaceSection(MountedSection):
             return f"These are files of the host, which {vfs.how_to_use_files()}"
         return f"These files of the host are in `{self.temp_dir}` and may be changed there."
 
-    def _copied(self) -> Path:
-        made = super()._copied()
+    def _copy_files(self) -> Path:
+        made = super()._copy_files()
         if self._sync_on_cleanup:
             self._mounted = dict(_looks(made))
         return made

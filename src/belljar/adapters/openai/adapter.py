@@ -79,7 +79,7 @@ class OpenAIAdapter(ProviderAdapter):
             raise ValueError("OpenAIAdapter: client and client_config exclude each other; pass one of them")
         self.hosted_tools = hosted_tools
         self.compaction = compaction
-        self.model_config = _retained(model_config or OpenAIModelConfig(), compaction)
+        self.model_config = _without_retention(model_config or OpenAIModelConfig(), compaction)
         self._client = client
         self._client_config = client_config
         self._async_client = async_client
@@ -162,7 +162,7 @@ def _warn_of_settings(model: str, config: OpenAIModelConfig) -> None:
         _log.warning("%s takes no verbosity: it is left out", model)
 
 
-def _retained(config: OpenAIModelConfig, compaction: CompactionConfig | None) -> OpenAIModelConfig:
+def _without_retention(config: OpenAIModelConfig, compaction: CompactionConfig | None) -> OpenAIModelConfig:
     """With zero data retention, no request lets the server keep anything."""
     if compaction is None or not compaction.zdr_mode:
         return config

@@ -31,7 +31,7 @@ def list_hosted_calls(items: Iterable[Item]) -> list[HostedCall]:
             calls.append({**item, "annotations": []})
         elif item["type"] == "message":
             for annotation in _annotations(item["content"]):
-                maker = next((call for call in calls[::-1] if _made(call, annotation)), None)
+                maker = next((call for call in calls[::-1] if _is_made_by(call, annotation)), None)
                 if maker is not None:
                     maker["annotations"].append(annotation)
     return [HostedCall(call.get("id"), call["type"].removesuffix(_CALL), call) for call in calls]
@@ -42,7 +42,7 @@ def locate_citations(items: Sequence[Item]) -> list[Item]:
     paths: dict[str, str] = {}
     for end in (item["belljar"] for item in items if item.get("belljar")):
         paths |= paths_by_id(end.get("file_ids", ()), end.get("files", ()))
-    return [_located(item, paths) if paths and item["type"] == "message" else item for item in items]
+    return [_locate_files(item, paths) if paths and item["type"] == "message" else item for item in items]
 
 
 def _contents(items: Iterable[Item]) -> list[Sequence[Item]]:
@@ -53,7 +53,7 @@ def _annotations(parts: Iterable[Item]) -> list[Item]:
     return [one for part in parts for one in part.get("annotations") or ()]
 
 
-def _located(message: Item, paths: Mapping[str, str]) -> Item:
+def _locate_files(message: Item, paths: Mapping[str, str]) -> Item:
     def place(one: Item) -> Item:
         return {**one, "path": paths[one["file_id"]]} if one.get("file_id") in paths else one
 
@@ -63,7 +63,7 @@ def _located(message: Item, paths: Mapping[str, str]) -> Item:
     return {**message, "content": content}
 
 
-def _made(call: Item, annotation: Item) -> bool:
+def _is_made_by(call: Item, annotation: Item) -> bool:
     """Whether the call made what is cited. Our gateway tells; of OpenAI's calls it is the last before the message."""
     if "belljar" not in call:
         return True

@@ -15,7 +15,7 @@ from typing import BinaryIO, NamedTuple, Protocol
 
 from belljar.errors import WorkspaceError
 from belljar.filesystem.mounts import Found
-from belljar.filesystem.paths import Segments, segments_of, spelled
+from belljar.filesystem.paths import Segments, join_segments, segments_of
 from belljar.filesystem.safe_open import Opener
 from belljar.rooted_paths import open_plain
 from belljar.sandbox import tar_reader, tar_writer
@@ -48,7 +48,7 @@ class Archive(Protocol):
     def members(self) -> Sequence[Member]: ...
 
     @abstractmethod
-    def packed(self) -> Packed: ...
+    def pack(self) -> Packed: ...
 
 
 class Tarball(Archive):
@@ -60,7 +60,7 @@ class Tarball(Archive):
 
     def members(self) -> Sequence[Member]:
         if self._members is None:
-            with self._opened() as (source, size):
+            with self._open_source() as (source, size):
                 self._members = [
                     Member(segments_of(one.name), one.size, partial(self._member, one))
                     for one in tar_reader.Archive(source, size)
@@ -68,15 +68,15 @@ class Tarball(Archive):
                 ]
         return self._members
 
-    def packed(self) -> BinaryIO:
+    def pack(self) -> BinaryIO:
         return self._path.open("rb")
 
     def _member(self, member: tar_reader.Member) -> BinaryIO:
-        with self._opened() as (source, size):
+        with self._open_source() as (source, size):
             return io.BytesIO(tar_reader.read_member(source, member, size))
 
     @contextmanager
-    def _opened(self) -> Iterator[tuple[tar_reader.Source, int | None]]:
+    def _open_source(self) -> Iterator[tuple[tar_reader.Source, int | None]]:
         """It, inflated, and its size where it is not compressed."""
         with self._path.open("rb") as file:
             source = tar_reader.inflate(file)
@@ -108,10 +108,10 @@ class Tree(Archive):
                 if entry.is_dir(follow_symlinks=False):
                     pending.append((segments, entry.path))
                 elif entry.is_file(follow_symlinks=False):
-                    found.append(Member(segments, entry.stat().st_size, partial(_opened, entry.path)))
+                    found.append(Member(segments, entry.stat().st_size, partial(_open_source, entry.path)))
         return found
 
-    def packed(self) -> TarStream:
+    def pack(self) -> TarStream:
         return TarStream(self.members())
 
 
@@ -126,7 +126,7 @@ class HostFiles(Archive):
     def members(self) -> Sequence[Member]:
         return self._members
 
-    def packed(self) -> TarStream:
+    def pack(self) -> TarStream:
         return TarStream(self._members)
 
 
@@ -134,13 +134,13 @@ def _empty(directory: Segments) -> Member:
     return Member((*directory, MARKER), 0, io.BytesIO)
 
 
-def _opened(path: str) -> BinaryIO:
+def _open_source(path: str) -> BinaryIO:
     return open(open_plain(path), "rb", buffering=0)
 
 
 def packed_one(segments: Segments, content: bytes) -> bytes:
     """A tar of one file."""
-    return b"".join(tar_writer.write([(spelled(segments), len(content), (content,))], piece=_PIECE))
+    return b"".join(tar_writer.write([(join_segments(segments), len(content), (content,))], piece=_PIECE))
 
 
 class TarStream(io.RawIOBase):
@@ -148,7 +148,7 @@ class TarStream(io.RawIOBase):
 
     def __init__(self, members: Sequence[Member]) -> None:
         self._members = members
-        self._length = tar_writer.length((spelled(one.segments), one.size) for one in members)
+        self._length = tar_writer.length((join_segments(one.segments), one.size) for one in members)
         self._pieces: Iterator[bytes] = iter(())
         self._begin()
 
@@ -178,7 +178,7 @@ class TarStream(io.RawIOBase):
         return data
 
     def _begin(self) -> None:
-        entries = ((spelled(one.segments), one.size, _content(one)) for one in self._members)
+        entries = ((join_segments(one.segments), one.size, _content(one)) for one in self._members)
         self._pieces = tar_writer.write(entries, piece=_PIECE)
         self._ahead = b""
         self._taken = self._at = 0

@@ -70,9 +70,9 @@ class ContainerManager:
 
         Nothing of it waits beyond the deadline; a container that is not whole by then is left to expire.
         """
-        with self._until(deadline), told():
+        with self._until(deadline), translate_errors():
             if self._id is None:
-                self._made()
+                self._make_container()
             elif (over := self._over()) is not None:
                 self._replace(over)
             assert self._id is not None
@@ -82,28 +82,28 @@ class ContainerManager:
         """Let `act` work on the files. If the container turns out to be gone, it works once more, on another one."""
         import openai
 
-        with self.lock, told():
-            files = self._files if self._files is not None else self._made()
+        with self.lock, translate_errors():
+            files = self._files if self._files is not None else self._make_container()
             try:
                 return act(files)
             except openai.APIStatusError as error:
                 if self._over() is None:
                     raise
                 if not heal:
-                    raise self._lost(error, "and what it held is lost") from error
+                    raise self._loss_error(error, "and what it held is lost") from error
                 files = self._replace(error)
             try:
                 return act(files)
             except openai.APIStatusError as error:
                 if self._over() is None:
                     raise
-                raise self._lost(error, "and so has the one in its place") from error
+                raise self._loss_error(error, "and so has the one in its place") from error
 
     def delete(self) -> None:
         """Take the container away now, rather than leave it to expire."""
         import openai
 
-        with self.lock, told(), suppress(openai.NotFoundError):
+        with self.lock, translate_errors(), suppress(openai.NotFoundError):
             if self._id is not None:
                 self._client().containers.delete(self._id)
 
@@ -128,9 +128,9 @@ class ContainerManager:
         return within(self._given, self._deadline)
 
     def _replace(self, cause: Exception) -> ContainerFiles:
-        lost = self._lost(cause, "and another could not be made")
+        lost = self._loss_error(cause, "and another could not be made")
         try:
-            return self._made(lost=self._files)
+            return self._make_container(lost=self._files)
         except DeadlineExceededError:
             raise
         except Exception as error:
@@ -138,7 +138,7 @@ class ContainerManager:
                 f"{lost}: {error}", container_id=lost.container_id, original_error=error
             ) from error
 
-    def _made(self, *, lost: ContainerFiles | None = None) -> ContainerFiles:
+    def _make_container(self, *, lost: ContainerFiles | None = None) -> ContainerFiles:
         found = self._active() if self._config.mode == "auto" and lost is None else None
         id = found or self._client().containers.create(name=self._name, memory_limit=self._config.memory_limit).id
         try:
@@ -174,7 +174,7 @@ class ContainerManager:
             return error
         return NotFound(f"container {self._id} is {status}") if status in _OVER else None
 
-    def _lost(self, error: Exception, what: str) -> ContainerExpiredError:
+    def _loss_error(self, error: Exception, what: str) -> ContainerExpiredError:
         assert self._id is not None
         return ContainerExpiredError(
             f"container {self._id} has expired or is gone, {what}", container_id=self._id, original_error=error
@@ -182,18 +182,18 @@ class ContainerManager:
 
 
 @contextmanager
-def told() -> Iterator[None]:
+def translate_errors() -> Iterator[None]:
     """Around calls of the SDK: what it raises comes out in our tree of errors."""
     try:
         yield
     except Exception as error:
-        found = meant(error)
+        found = translate_error(error)
         if found is error:
             raise
         raise found from error
 
 
-def meant(error: Exception) -> Exception:
+def translate_error(error: Exception) -> Exception:
     """What an exception of the SDK means, in our tree of errors; others are themselves.
 
     A 404 in a container that is there is about a file.

@@ -16,7 +16,7 @@ from io import SEEK_END
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 from belljar.adapters.openai.archives import Archive, Member, Packed, packed_one
-from belljar.filesystem.paths import WORKSPACE, Segments, segments_of, spelled
+from belljar.filesystem.paths import WORKSPACE, Segments, join_segments, segments_of
 
 if TYPE_CHECKING:
     from openai import OpenAI
@@ -86,7 +86,7 @@ class ContainerFiles:
         if self._unpacking:
             self._unpack(packed_one(segments, content))
             return
-        name = _UNFIT.sub(lambda found: f"%{ord(found[0]):02X}", spelled(segments))
+        name = _UNFIT.sub(lambda found: f"%{ord(found[0]):02X}", join_segments(segments))
         self._reach().containers.files.create(self._id, file=(name, content, "application/octet-stream"))
         each(self.delete, older)
 
@@ -94,7 +94,7 @@ class ContainerFiles:
         """Every file of an archive but those that are `there`."""
         members = [member for member in archive.members() if member.segments not in there]
         if self._unpacking and members and not there:
-            with closing(archive.packed()) as packed:
+            with closing(archive.pack()) as packed:
                 self._unpack(_Body(packed, progress, self._reach))
             return
 

@@ -26,7 +26,7 @@ from belljar.errors import WorkspaceBudgetExceededError, WorkspaceError
 from belljar.filesystem import FileEntry, FileStat, Filesystem, GrepMatch
 from belljar.filesystem.export import OVERWRITE, Export, Take, may_leave
 from belljar.filesystem.file_types import unsupported_type
-from belljar.filesystem.paths import Segments, spelled
+from belljar.filesystem.paths import Segments, join_segments
 from belljar.filesystem.rooted import Root
 from belljar.runtime import Deadline
 
@@ -122,14 +122,14 @@ class ContainerFilesystem(Filesystem):
             listing.replace(segments, len(content))
 
         self._manager.use(put)
-        self._mirrored(segments, content)
+        self._mirror_file(segments, content)
 
     def stat(self, path: str) -> FileStat:
         segments = self.locate(path)
-        found = self._manager.use(lambda files: self._listing(files, segments).found(segments))
+        found = self._manager.use(lambda files: self._listing(files, segments).find_file(segments))
         at = None if found is None else datetime.fromtimestamp(found.created_at, UTC)
         return FileStat(
-            path=spelled(segments),
+            path=join_segments(segments),
             is_file=found is not None,
             is_directory=found is None,
             size_bytes=0 if found is None else found.size,
@@ -141,7 +141,7 @@ class ContainerFilesystem(Filesystem):
         segments = self.locate(path)
         names = self._manager.use(lambda files: self._listing(files).names(segments))
         return [
-            FileEntry(name, spelled((*segments, name)), is_file=not is_directory, is_directory=is_directory)
+            FileEntry(name, join_segments((*segments, name)), is_file=not is_directory, is_directory=is_directory)
             for name, is_directory in names
         ]
 
@@ -162,7 +162,7 @@ class ContainerFilesystem(Filesystem):
             return True
 
         if self._manager.use(make):
-            self._mirrored((*segments, MARKER), b"")
+            self._mirror_file((*segments, MARKER), b"")
 
     def delete(self, path: str, *, recursive: bool = False) -> None:
         segments = self.locate(path)
@@ -172,7 +172,7 @@ class ContainerFilesystem(Filesystem):
 
         def remove(files: ContainerFiles) -> builtins.list[Kept]:
             listing = self._listing(files)
-            if listing.found(segments) is None and not recursive and listing.names(segments):
+            if listing.find_file(segments) is None and not recursive and listing.names(segments):
                 raise _fault(errno.ENOTEMPTY, segments)
             gone = listing.beneath(segments)
             if len(segments) > 1 and listing.names(segments[:-1]) == [(segments[-1], listing.is_directory(segments))]:
@@ -247,11 +247,11 @@ class ContainerFilesystem(Filesystem):
         """
         if self._looked is not None:
             if self._looked[0] is not files:
-                self._looked = (files, self._listed(files))
+                self._looked = (files, self._list_files(files))
             return self._looked[1]
-        return self._listed(files, wanted)
+        return self._list_files(files, wanted)
 
-    def _listed(self, files: ContainerFiles, wanted: Segments | None = None) -> Listing:
+    def _list_files(self, files: ContainerFiles, wanted: Segments | None = None) -> Listing:
         listing = Listing()
         for kept in files.newest_first():
             listing.add(kept)
@@ -265,7 +265,7 @@ class ContainerFilesystem(Filesystem):
         with self._manager.lock:
             before = self._looked
             if before is None:
-                self._looked = self._manager.use(lambda files: (files, self._listed(files)))
+                self._looked = self._manager.use(lambda files: (files, self._list_files(files)))
             try:
                 yield
             finally:
@@ -289,7 +289,7 @@ class ContainerFilesystem(Filesystem):
                 return self._mirror.status(segments).st_size
         return self._uploaded.get(segments)
 
-    def _mirrored(self, segments: Segments, content: bytes) -> None:
+    def _mirror_file(self, segments: Segments, content: bytes) -> None:
         """Keep what was written, for a container in the place of this one."""
         if self._mirror is None:
             spool = tempfile.mkdtemp(prefix="belljar-")
@@ -316,7 +316,7 @@ class ContainerFilesystem(Filesystem):
         total = sum(kept.size for kept in listing.files()) + more
         if more > 0 and total > self._max_bytes:
             raise WorkspaceBudgetExceededError(
-                f"{spelled(segments)}: makes {total} bytes in all, and {self._max_bytes} are allowed"
+                f"{join_segments(segments)}: makes {total} bytes in all, and {self._max_bytes} are allowed"
             )
 
 
@@ -325,10 +325,10 @@ def _check_types(given: Archive) -> None:
     for member in given.members():
         if ending := unsupported_type(member.segments[-1]):
             raise WorkspaceError(
-                f"{spelled(member.segments)!r} is of a type that is not supported ({ending}); leave it out of what is "
-                "uploaded"
+                f"{join_segments(member.segments)!r} is of a type that is not supported ({ending}); leave it out of "
+                "what is uploaded"
             )
 
 
 def _fault(code: int, segments: Segments) -> OSError:
-    return OSError(code, os.strerror(code), spelled(segments))
+    return OSError(code, os.strerror(code), join_segments(segments))

@@ -21,11 +21,11 @@ def check_reference(client: OpenAI, reference: ExistingContainerRef) -> str | No
     try:
         found = client.containers.retrieve(reference.id)
     except openai.NotFoundError as error:
-        raise _expired(reference.id) from error
+        raise _expired_error(reference.id) from error
     except openai.OpenAIError as error:
         raise handle_openai_error(error) from error
     if found.status in _OVER:
-        raise _expired(reference.id)
+        raise _expired_error(reference.id)
     if None not in (reference.memory_limit, found.memory_limit) and reference.memory_limit != found.memory_limit:
         raise InvalidContainer(
             f"container.memory_limit: {reference.memory_limit!r} is not what {reference.id} has, {found.memory_limit!r}"
@@ -33,7 +33,7 @@ def check_reference(client: OpenAI, reference: ExistingContainerRef) -> str | No
     return found.memory_limit
 
 
-def _expired(id: str) -> ContainerExpired:
+def _expired_error(id: str) -> ContainerExpired:
     return ContainerExpired(
         f"container.id: {id} has expired or is gone; make another with client.containers.create(…), or use "
         "{'type': 'auto'}"

@@ -161,7 +161,7 @@ class OpenAIConversation:
         self._items += outputs
         self._failed |= failed
 
-    def unsettled(self) -> Callable[[], object] | None:
+    def postponed_act(self) -> Callable[[], object] | None:
         if self._compaction is None or not self._compaction.owed.items:
             return None
         return partial(self._compaction.catch_up, deadline=self._deadline)

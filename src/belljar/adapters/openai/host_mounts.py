@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from belljar.adapters.openai.archives import Tree
-from belljar.adapters.openai.container import NAME, told
+from belljar.adapters.openai.container import NAME, translate_errors
 from belljar.adapters.openai.container_files import ContainerFiles, Reach, unpacks
 from belljar.adapters.sdk import within
 from belljar.adapters.workspace_section import Roots
@@ -42,18 +42,18 @@ def materialise(
             for mount in _absolute(container.host_mounts):
                 copy_mounts((mount,), allowed_host_roots=(mount.host_path,), into=into)
         tree = Tree(Path(directory))
-        with told():
-            return filled(partial(within, client, deadline), container, tree)
+        with translate_errors():
+            return fill_container(partial(within, client, deadline), container, tree)
 
 
-def filled(reach: Reach, container: AutoContainerConfig, tree: Tree) -> str:
+def fill_container(reach: Reach, container: AutoContainerConfig, tree: Tree) -> str:
     """The id of a new container with these files and those of `file_ids`. What the SDK raises is raised."""
-    made = reach().containers.create(name=NAME, **asked(container))
+    made = reach().containers.create(name=NAME, **container_fields(container))
     ContainerFiles(reach, made.id, unpacking=unpacks(reach, made.id)).put_all(tree)
     return made.id
 
 
-def asked(container: AutoContainerConfig) -> Any:
+def container_fields(container: AutoContainerConfig) -> Any:
     """The fields of OpenAI's that it has."""
     given = {"memory_limit": container.memory_limit}
     return {**given, "file_ids": list(container.file_ids)} if container.file_ids else given

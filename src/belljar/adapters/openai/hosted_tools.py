@@ -20,10 +20,10 @@ def list_hosted_tools(rendered: RenderedPrompt[Any], config: OpenAIHostedToolsCo
     types = [tool.type for tool in own]
     if twice := next((type for type in types if types.count(type) > 1), None):
         raise PromptValidationError(f"two tools of the prompt are OpenAI's {twice}; keep one of them")
-    return (*own, *(tool for tool in _configured(config) if tool.type not in types))
+    return (*own, *(tool for tool in _configured_tools(config) if tool.type not in types))
 
 
-def _configured(config: OpenAIHostedToolsConfig | None) -> list[Hosted]:
+def _configured_tools(config: OpenAIHostedToolsConfig | None) -> list[Hosted]:
     tools: list[Hosted] = []
     if config is not None and config.code_interpreter:
         tools.append(OpenAICodeInterpreterTool(name=CODE_INTERPRETER, container={"type": "auto"}))
@@ -38,11 +38,11 @@ def _configured(config: OpenAIHostedToolsConfig | None) -> list[Hosted]:
 
 def _passing(name: str, description: str, config: Mapping[str, Any] | None = None) -> Hosted:
     return ProviderTool[None, dict[str, object], Mapping[str, Any]](
-        name=name, description=description, provider="openai", config=config, handle_provider_output=_passed
+        name=name, description=description, provider="openai", config=config, handle_provider_output=_pass_result
     )
 
 
-def _passed(result: dict[str, object], context: ToolContext) -> ToolResult[dict[str, object]]:
+def _pass_result(result: dict[str, object], context: ToolContext) -> ToolResult[dict[str, object]]:
     status = str(result.get("status"))
     return ToolResult(status, result, success=status == "completed")
 

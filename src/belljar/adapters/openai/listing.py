@@ -7,7 +7,7 @@ import os
 
 from belljar.adapters.openai.archives import MARKER
 from belljar.adapters.openai.container_files import Kept
-from belljar.filesystem.paths import Segments, spelled
+from belljar.filesystem.paths import Segments, join_segments
 
 
 class Listing:
@@ -52,7 +52,7 @@ class Listing:
     def is_directory(self, segments: Segments) -> bool:
         return segments in self._directories
 
-    def found(self, segments: Segments) -> Kept | None:
+    def find_file(self, segments: Segments) -> Kept | None:
         """A file; None for a directory. The usual OSError where there is neither."""
         if segments in self._kept:
             return self._kept[segments][0]
@@ -62,14 +62,14 @@ class Listing:
         raise _fault(errno.ENOENT, segments)
 
     def file(self, segments: Segments) -> Kept:
-        kept = self.found(segments)
+        kept = self.find_file(segments)
         if kept is None:
             raise _fault(errno.EISDIR, segments)
         return kept
 
     def names(self, segments: Segments) -> list[tuple[str, bool]]:
         """What is in a directory, by name, and whether each is one itself."""
-        if self.found(segments) is not None:
+        if self.find_file(segments) is not None:
             raise _fault(errno.ENOTDIR, segments)
         return sorted((name, kind) for name, kind in self._directories[segments].items() if name != MARKER)
 
@@ -86,4 +86,4 @@ class Listing:
 
 
 def _fault(code: int, segments: Segments) -> OSError:
-    return OSError(code, os.strerror(code), spelled(segments))
+    return OSError(code, os.strerror(code), join_segments(segments))

@@ -90,7 +90,7 @@ class OpenAIContainerWorkspaceSection(MountedSection):
             if self._cleaned:
                 raise self._over()
             if self._filesystem is None:
-                self._reserved()
+                self._reserve_directory()
                 auto = self.container_config.mode == "auto"
                 self._filesystem = ContainerFilesystem(
                     client=self._bound,
@@ -134,7 +134,7 @@ class OpenAIContainerWorkspaceSection(MountedSection):
 
     def _archive(self) -> HostFiles:
         with self._lock:
-            return HostFiles(self._found())
+            return HostFiles(self._find_files())
 
     def _is_used(self) -> bool:
         return self.container_id is not None

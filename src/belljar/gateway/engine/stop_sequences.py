@@ -23,7 +23,7 @@ class WithStops:
         self._model = model
 
     async def ask(self, request: ModelRequest) -> AsyncGenerator[list[Delta], None]:
-        stops: Sequence[str] = request.sampling.given().get("stop", ())
+        stops: Sequence[str] = request.sampling.given_members().get("stop", ())
         async with aclosing(self._model.ask(request)) as answer:
             if not stops:
                 async for batch in answer:

@@ -29,7 +29,7 @@ from tests.library.adapters.evaluation.replies import (
 
 from belljar.adapters.openai import CompactionConfig, OpenAIHostedToolsConfig
 from belljar.adapters.openai.compaction import CompactionOwed, CompactionState
-from belljar.adapters.retry import asked
+from belljar.adapters.retry import ask_turn
 from belljar.adapters.steps import Ask, Do, Heard, Pause
 from belljar.errors import (
     BadKey,
@@ -134,7 +134,7 @@ def test_errors_survive_a_process(scene: Scene, make: MakeAdapter, session: Sess
 
 
 class Conversation:
-    """Only what `asked` uses."""
+    """Only what `ask_turn` uses."""
 
     def __init__(self, mends: bool = False) -> None:
         self.mends = mends
@@ -153,7 +153,7 @@ def played(
     *faults: Exception, policy: ThrottlePolicy, deadline: Deadline | None = None, mends: bool = False
 ) -> tuple[list[float], int]:
     """How long was waited between the tries, and how many there were; the last of them is answered."""
-    steps = asked(Conversation(mends), "p", policy, deadline, chance=lambda: 1.0)  # type: ignore[arg-type]
+    steps = ask_turn(Conversation(mends), "p", policy, deadline, chance=lambda: 1.0)  # type: ignore[arg-type]
     left, pauses, tries = list(faults), [], 0
     step = next(steps)
     try:

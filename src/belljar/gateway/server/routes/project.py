@@ -186,7 +186,7 @@ class ProjectRoutes:
         proposals = approval.propose([one.file for one in files], self._project)
         for number, place in places.items():
             if 1 <= number <= len(proposals) and proposals[number - 1].destination != place:
-                proposals = approval.renamed(proposals, number, place, self._project)
+                proposals = approval.rename_proposal(proposals, number, place, self._project)
         return proposals
 
     def _hash_shown(self, file: _Output, destination: str) -> str:
