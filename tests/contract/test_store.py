@@ -720,6 +720,26 @@ async def test_requests_of_a_minute_are_spent_once(records: Records) -> None:
     assert sum(given) == 20
 
 
+async def test_responses_at_once_are_counted_over_all_gateways(records: Records, pass_time: PassTime) -> None:
+    for n in (1, 2):
+        await records.beat(GatewayRecord(id=f"gw_{n}"), 6.0 * n)
+    some = [(f"place_{n}", f"gw_{1 + n % 2}") for n in range(12)]
+    taken = await asyncio.gather(*(records.take_place("ann", *one, 5) for one in some))
+    assert taken.count(True) == 5
+    [first, *_] = [one for one, had in zip(some, taken, strict=True) if had]
+    assert await records.take_place("ben", "place_ben", "gw_1", 5)
+    assert await records.take_place("ann", *first, 5), "an answer that was lost, asked for again"
+    assert not await records.take_place("ann", "place_x", "gw_1", 5)
+    await records.give_place("ann", first[0])
+    await records.give_place("ann", first[0])
+    assert await records.take_place("ann", "place_x", "gw_2", 5)
+    assert not await records.take_place("ann", "place_y", "gw_2", 5)
+    mine = {one for (one, gateway), had in zip(some, taken, strict=True) if had and gateway == "gw_2"} - {first[0]}
+    await pass_time(7.0)
+    more = [await records.take_place("ann", f"place_z{n}", "gw_2", 5) for n in range(5)]
+    assert more.count(True) == 5 - len(mine) - 1, "those of the gateway that died are free"
+
+
 async def test_which_blobs_are_unused(records: Records) -> None:
     await records.add_file(file("file-1", blob="by file"))
     await records.create_container(container())

@@ -26,7 +26,9 @@ from websockets.sync.client import unix_connect
 
 @pytest.fixture(scope="module")
 def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
-    with House(tmp_path_factory.mktemp("workers") / "state", "--workers", "2") as house:
+    """With a limit that only its own test reaches."""
+    state = tmp_path_factory.mktemp("workers") / "state"
+    with House(state, "--workers", "2", environment={"BELLJAR_QUOTA_RESPONSES": "5"}) as house:
         yield house
 
 
@@ -164,6 +166,20 @@ def test_what_is_cancelled_anywhere_stays_cancelled(a: OpenAI, b: OpenAI) -> Non
     assert b.responses.cancel(begun.id).status == "cancelled"
     for client in (a, b):
         assert client.responses.retrieve(begun.id).status == "cancelled"
+
+
+def test_responses_at_once_are_counted_over_all_workers(a: OpenAI, b: OpenAI) -> None:
+    begun: list[str] = []
+    try:
+        for n in range(5):
+            begun.append(run((a, b)[n % 2], "import time; time.sleep(600)", background=True).id)
+        for client in (a, b):
+            with pytest.raises(openai.RateLimitError, match="5 responses in progress"):
+                run(client, "1")
+    finally:
+        for id in begun:
+            a.responses.cancel(id)
+    assert logs(run(b, "1 + 1")) == "2"
 
 
 def test_what_is_deleted_anywhere_is_gone_everywhere(a: OpenAI, b: OpenAI) -> None:

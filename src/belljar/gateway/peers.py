@@ -50,13 +50,9 @@ class Peers:
 
     def __init__(self, records: Records, membership: Membership) -> None:
         self._records = records
-        self._membership = membership
+        self.membership = membership
         self._secret: bytes | None = None
         self._sessions: dict[str, aiohttp.ClientSession] = {}
-
-    def now(self) -> float:
-        """The time that all of them go by."""
-        return self._membership.now()
 
     async def close(self) -> None:
         sessions, self._sessions = self._sessions, {}
@@ -70,7 +66,7 @@ class Peers:
             return False
         gateway_id, _, rest = given.decode("latin-1").partition(" ")
         told, _, signature = rest.partition(" ")
-        if not told.isdigit() or abs(self._membership.now() - int(told)) > _STALE:
+        if not told.isdigit() or abs(self.membership.now() - int(told)) > _STALE:
             return False
         return hmac.compare_digest(signature, await self._sign(gateway_id, told, method, target))
 
@@ -78,7 +74,7 @@ class Peers:
         self, error: HeldElsewhere, method: str, target: str, headers: Mapping[bytes, bytes], body: bytes
     ) -> Answer:
         """The answer of the gateway that has it; the error itself where that cannot be asked."""
-        found = await self._membership.find(error.gateway_id)
+        found = await self.membership.find(error.gateway_id)
         if found is None or not found.address:
             raise error
         sent = {
@@ -100,7 +96,7 @@ class Peers:
 
     async def tell_dropped(self, gateway_id: str, container_id: str) -> None:
         """A container that this gateway holds was deleted; as far as it can be reached."""
-        found = await self._membership.find(gateway_id)
+        found = await self.membership.find(gateway_id)
         if found is None or not found.address:
             return
         target = DROP.format(id=quote(container_id, safe=""))
@@ -113,7 +109,7 @@ class Peers:
 
     async def fetch_beside(self, target: str) -> list[bytes]:
         """What the other workers behind the same port answer to this; those that do not are left out."""
-        others = [one for one in await self._records.get_gateways() if one.id != self._membership.id]
+        others = [one for one in await self._records.get_gateways() if one.id != self.membership.id]
         beside = [one.address for one in others if one.address.startswith(_UNIX)]
         found = await asyncio.gather(*(self._fetch(address, target) for address in beside))
         return [body for body in found if body is not None]
@@ -131,7 +127,7 @@ class Peers:
     async def _send(
         self, address: str, method: str, target: str, headers: Mapping[str, str], body: bytes, *, timeout: float
     ) -> aiohttp.ClientResponse:
-        me, now = self._membership.id, str(int(self._membership.now()))
+        me, now = self.membership.id, str(int(self.membership.now()))
         signed = {**headers, HEADER.decode(): f"{me} {now} {await self._sign(me, now, method, target)}"}
         base = "http://gateway" if address.startswith(_UNIX) else address.rstrip("/")
         import aiohttp

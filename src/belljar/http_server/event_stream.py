@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, aclosing, nullcontext
+from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
 from typing import TypeVar
 
 from belljar.http_server.asgi import Headers
@@ -31,26 +31,25 @@ def event_stream(pieces: AsyncGenerator[bytes, None], trouble: Callable[[Fault],
 async def frame_batches(
     batches: AsyncGenerator[list[T], None],
     frame: Callable[[list[T]], Iterable[bytes]],
-    place: AbstractContextManager[None] | None = None,
+    place: AbstractAsyncContextManager[None] | None = None,
 ) -> AsyncGenerator[bytes, None]:
     """What is to be sent, after nothing as soon as there is a list. One that cannot be framed is thrown back.
 
     `frame` gives the frames of a list, each piece as it is asked for; `place` is held from the first list to the last.
     """
-    with place or nullcontext():
-        async with aclosing(batches):
-            batch = await anext(batches, None)
-            if batch is not None:
-                yield b""
-            while batch is not None:
-                try:
-                    for piece in _together(frame(batch)):
-                        yield piece
-                except Exception as error:  # noqa: BLE001 - raised here again where the run does not end with an event
-                    batch = await batches.athrow(error)
-                else:
-                    batch = await anext(batches, None)
-            yield DONE
+    async with place or nullcontext(), aclosing(batches):
+        batch = await anext(batches, None)
+        if batch is not None:
+            yield b""
+        while batch is not None:
+            try:
+                for piece in _together(frame(batch)):
+                    yield piece
+            except Exception as error:  # noqa: BLE001 - raised here again where the run does not end with an event
+                batch = await batches.athrow(error)
+            else:
+                batch = await anext(batches, None)
+        yield DONE
 
 
 def _together(frames: Iterable[bytes]) -> Iterator[bytes]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
+from contextlib import AsyncExitStack, aclosing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -67,7 +67,7 @@ def test_a_follower_sees_an_event_once_it_is_on_record(tmp_path: Path, fails: bo
         records.fails = fails
         await records.add_response(response("resp_1", status="in_progress", holder="gw_1"))
         background = Background(records)
-        background.start(cast(Run, Spoken()), "local")
+        background.start(cast(Run, Spoken()), AsyncExitStack())
         async with aclosing(background.follow("resp_1", -1)) as frames:
             first = asyncio.ensure_future(anext(frames))
             await records.asked.wait()

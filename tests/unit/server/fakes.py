@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from pathlib import Path
 from typing import Any, cast
 
@@ -83,8 +83,8 @@ class FakeEngine:
         self.stopped: list[str] = []
         """How each run ended: done, closed or cancelled."""
         self.background: dict[str, list[bytes]] = {}
-        self.going_on: list[str] = []
-        """The owners of responses that are in the background now."""
+        self.going_on = AsyncExitStack()
+        """What the responses in the background have while they run."""
         self.deleted: list[str] = []
         self.pages: list[Page] = []
         self.includes: list[tuple[str, ...]] = []
@@ -113,14 +113,12 @@ class FakeEngine:
             raise
         self.stopped.append("done")
 
-    async def begin(self, request: CreateResponse, caller: Caller) -> Response:
+    async def begin(self, request: CreateResponse, caller: Caller, place: AsyncExitStack) -> Response:
+        self.going_on.push_async_exit(place.pop_all())
         batches = saying(request, "Later")
         response = cast(events.Created, batches[0][0]).response
         self.background[response.id] = [sse(event) for batch in batches for event in batch]
         return structs.replace(response, status="queued", background=True)
-
-    def count_background(self, owner: str) -> int:
-        return self.going_on.count(owner)
 
     async def follow(self, id: str, caller: Caller, after: int) -> AsyncGenerator[list[bytes], None]:
         self._known(id)

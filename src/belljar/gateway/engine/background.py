@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Iterator
-from contextlib import aclosing, contextmanager
+from contextlib import AsyncExitStack, aclosing, contextmanager
 from typing import Literal, TypeAlias
 
 from belljar.errors import Fenced
@@ -24,10 +24,11 @@ Frame: TypeAlias = tuple[int, bytes]
 class _Job:
     """A run in progress: its frames so far, and a signal for those who wait for more."""
 
-    def __init__(self, run: Run, owner: str) -> None:
+    def __init__(self, run: Run, place: AsyncExitStack) -> None:
         self.run = run
         self.holder = run.holder or ""
-        self.owner = owner
+        self.place = place
+        """What it has while it runs, such as one of the responses that its owner may have at once."""
         self.frames: list[Frame] = []
         self.unkept: list[Frame] = []
         """Those after them that could not be put on record yet."""
@@ -77,8 +78,8 @@ class Background:
         """Whether this process works on it."""
         return id in self._jobs or id in self._beginning
 
-    def start(self, run: Run, owner: str) -> None:
-        job = self._jobs[run.id] = _Job(run, owner)
+    def start(self, run: Run, place: AsyncExitStack) -> None:
+        job = self._jobs[run.id] = _Job(run, place)
         job.task = asyncio.create_task(self._work(job), name=f"background {run.id}")
 
     async def _work(self, job: _Job) -> None:
@@ -104,6 +105,7 @@ class Background:
             job.over = True
             job.wake()
             self._jobs.pop(job.run.id, None)
+            await job.place.aclose()
 
     async def _keep(self, job: _Job, events: list[Event]) -> None:
         """On record first: who resumes after a crash must not miss what then takes the number of an unkept event."""
@@ -111,10 +113,6 @@ class Background:
         await self._records.add_events(job.run.id, job.holder, job.unkept)
         frames, job.unkept = job.unkept, []
         job.show(frames)
-
-    def count(self, owner: str) -> int:
-        """Runs of this owner's."""
-        return sum(job.owner == owner for job in self._jobs.values())
 
     async def cancel(self, id: str) -> bool:
         """Stop it and wait until that is on record; False if it is not running here."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
+from contextlib import AsyncExitStack, aclosing
 
 import msgspec
 from msgspec import structs
@@ -40,8 +40,11 @@ class Engine:
         """A response, live. Closing the generator stops everything that runs for it."""
         return Run(self._services, request, caller, memory=memory).events()
 
-    async def begin(self, request: CreateResponse, caller: Caller) -> Response:
-        """A response in the background: its first snapshot. The faults that can be known now are raised now."""
+    async def begin(self, request: CreateResponse, caller: Caller, place: AsyncExitStack) -> Response:
+        """A response in the background: its first snapshot. The faults that can be known now are raised now.
+
+        Once it is begun it takes what is in `place`, and gives that back when it is over.
+        """
         self._membership.check()
         run = Run(self._services, request, caller)
         await run.check()
@@ -49,12 +52,8 @@ class Engine:
         kept = snapshots.build_record(begun, caller.owner, own=(), output=(), container_id=None)
         with self._background.reserve(run.id):
             await self._records.add_response(structs.replace(kept, holder=run.holder))
-            self._background.start(run, caller.owner)
+            self._background.start(run, place.pop_all())
         return run.started
-
-    def count_background(self, owner: str) -> int:
-        """How many of an owner's responses go on without their caller."""
-        return self._background.count(owner)
 
     async def follow(self, id: str, caller: Caller, after: int) -> AsyncGenerator[list[bytes], None]:
         """The frames of a background response after the event numbered `after`."""

@@ -83,8 +83,7 @@ class GatewayApp:
             options.quota,
             services.records,
             clock,
-            services.engine.count_background,
-            shared=None if services.peers is None else services.peers.now,
+            shared=None if services.peers is None else services.peers.membership,
         )
         self.routes = with_description(
             ABOUT,

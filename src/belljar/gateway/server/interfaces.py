@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack
 from typing import Protocol
 
 from msgspec import Struct
@@ -42,12 +43,8 @@ class Engine(Protocol):
         """
         ...
 
-    async def begin(self, request: CreateResponse, caller: Caller) -> Response:
-        """In the background."""
-        ...
-
-    def count_background(self, owner: str) -> int:
-        """How many of an owner's responses go on there now."""
+    async def begin(self, request: CreateResponse, caller: Caller, place: AsyncExitStack) -> Response:
+        """In the background; once begun, it has what is in `place` until it is over."""
         ...
 
     def follow(self, id: str, caller: Caller, after: int) -> AsyncGenerator[list[bytes], None]:

@@ -440,6 +440,15 @@ class Records(Protocol):
         """Take so many of the requests that the owner has in this minute, or as many as are left; how many were."""
         ...
 
+    async def take_place(self, owner: str, place: str, gateway_id: str, most: int) -> bool:
+        """Let this gateway have one more of the responses that the owner may have at once; False where all are taken.
+
+        Those of a gateway that lives no more are free. A place that is taken already is taken as it is.
+        """
+        ...
+
+    async def give_place(self, owner: str, place: str) -> None: ...
+
     # Retention
 
     async def count_old(self, kind: Kept, before: int) -> Old:

@@ -184,6 +184,15 @@ MIGRATIONS: Sequence[str] = (
     CREATE INDEX containers_by_age ON containers (last_active_at);
     CREATE INDEX files_by_age ON files (created_at);
     """,
+    # Responses in progress, where their number is limited and several gateways share the file.
+    """
+    CREATE TABLE places (
+        owner TEXT NOT NULL,
+        id TEXT NOT NULL,
+        gateway TEXT NOT NULL,
+        PRIMARY KEY (owner, id)
+    ) WITHOUT ROWID;
+    """,
 )
 
 

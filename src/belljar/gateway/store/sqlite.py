@@ -429,6 +429,22 @@ class SqliteRecords:
 
         return await self._writer.submit(work)
 
+    async def take_place(self, owner: str, place: str, gateway_id: str, most: int) -> bool:
+        now = self._clock()
+
+        def work(connection: sqlite3.Connection) -> bool:
+            connection.execute(f"DELETE FROM places WHERE owner = ? AND gateway NOT IN ({_LIVING})", (owner, now))
+            others = "SELECT count(*) FROM places WHERE owner = ? AND id <> ?"
+            [taken] = connection.execute(others, (owner, place)).fetchone()
+            if taken < most:
+                connection.execute("INSERT OR IGNORE INTO places VALUES (?, ?, ?)", (owner, place, gateway_id))
+            return bool(taken < most)
+
+        return await self._writer.submit(work)
+
+    async def give_place(self, owner: str, place: str) -> None:
+        await self._run("DELETE FROM places WHERE owner = ? AND id = ?", owner, place)
+
     async def unused_blobs(self, known: Sequence[str]) -> list[str]:
         return [blob for some in batches(known) for (blob,) in self._rows(select_unused(some), *some)]
 

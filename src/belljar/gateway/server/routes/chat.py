@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from belljar.errors import BelljarError
 from belljar.gateway.chat_completions.answers import (
@@ -53,17 +53,17 @@ class ChatRoutes:
             return event_stream(
                 frame_batches(run, chunks.make_frames, place), encode_error_frame, ping=self._options.ping
             )
-        with place:
+        async with place:
             response = await finish_run(request, run)
         if response.status == "failed":
             raise ProtocolRefusal(build_failed_fault(response.error))
         return Reply(200, encode_completion(response, base_url, chat.ignored))
 
 
-@contextmanager
-def _translate_faults(place: AbstractContextManager[None]) -> Iterator[None]:
+@asynccontextmanager
+async def _translate_faults(place: AbstractAsyncContextManager[None]) -> AsyncIterator[None]:
     try:
-        with place:
+        async with place:
             yield
     except BelljarError as error:
         raise ProtocolRefusal(find_fault(error)) from None

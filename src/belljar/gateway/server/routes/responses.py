@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterator
-from contextlib import AbstractContextManager, aclosing
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing
 from typing import Annotated
 
 from msgspec import Meta
@@ -86,7 +86,7 @@ class ResponseRoutes:
         place, run = self._quotas.hold_response(request.caller.owner), self._engine.run(asked, request.caller)
         if asked.stream:
             return self._stream(run, place)
-        with place:
+        async with place:
             response = await finish_run(request, run)
         return Reply(200, encode(response))
 
@@ -120,13 +120,14 @@ class ResponseRoutes:
 
     async def compact(self, request: Request) -> Answer:
         asked = reading.read_compact(await request.json(self._options.largest_body))
-        with self._quotas.hold_response(request.caller.owner), CancelOnDisconnect(request.gone):
-            compacted = await self._engine.compact(asked, request.caller)
+        async with self._quotas.hold_response(request.caller.owner):
+            with CancelOnDisconnect(request.gone):
+                compacted = await self._engine.compact(asked, request.caller)
         return Reply(200, compacted)
 
     # -- streams ------------------------------------------------------------------------------------------------------
 
-    def _stream(self, run: AsyncGenerator[list[Event], None], place: AbstractContextManager[None]) -> Answer:
+    def _stream(self, run: AsyncGenerator[list[Event], None], place: AbstractAsyncContextManager[None]) -> Answer:
         number = -1
 
         def frame(batch: list[Event]) -> Iterator[bytes]:
@@ -140,8 +141,9 @@ class ResponseRoutes:
         return event_stream(frame_batches(run, frame, place), trouble, ping=self._options.ping)
 
     async def _begin(self, request: Request, asked: CreateResponse) -> Answer:
-        with self._quotas.hold_response(request.caller.owner):
-            response = await self._engine.begin(asked, request.caller)
+        async with AsyncExitStack() as place:
+            await place.enter_async_context(self._quotas.hold_response(request.caller.owner))
+            response = await self._engine.begin(asked, request.caller, place)
         if asked.stream:
             return self._follow(request, response.id, -1)
         return Reply(200, encode(response))

@@ -177,7 +177,7 @@ class _Session:
             await self._check()
             asked = read_request(text)
             await self._quotas.count_request(self._owner)
-            with self._quotas.hold_response(self._owner):
+            async with self._quotas.hold_response(self._owner):
                 try:
                     await self._run(asked, caller)
                 except HeldElsewhere as error:

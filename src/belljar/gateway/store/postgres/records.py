@@ -428,6 +428,13 @@ class PostgresRecords:
         [given] = await self._write(sql.SPEND_REQUESTS, owner, minute, wanted, most, key=owner)
         return int(given)
 
+    async def take_place(self, owner: str, place: str, gateway_id: str, most: int) -> bool:
+        [taken] = await self._write(sql.TAKE_PLACE, owner, place, gateway_id, most, key=owner)
+        return bool(taken)
+
+    async def give_place(self, owner: str, place: str) -> None:
+        await self._write(sql.GIVE_PLACE, owner, place, key=owner)
+
     async def unused_blobs(self, known: Sequence[str]) -> list[str]:
         unused: list[str] = []
         for start in range(0, len(known), _AT_ONCE):

@@ -210,6 +210,9 @@ MIGRATIONS: Sequence[Migration] = (
     CREATE INDEX containers_by_age ON belljar.containers (last_active_at);
     CREATE INDEX files_by_age ON belljar.files (created_at);
     """),
+    # Responses in progress, where their number is limited: each with its gateway. They stand in the owner's row, as
+    # they are counted under its lock.
+    Migration("ALTER TABLE belljar.usage ADD COLUMN places jsonb NOT NULL DEFAULT '{}';"),
 )
 
 _VERSION = "SELECT version, needs FROM belljar.schema"

@@ -233,6 +233,22 @@ SPEND_REQUESTS = Write(
     RETURNING given
     """
 )
+_TAKEN = f"""
+    FROM jsonb_each_text(u.places) AS place (id, gateway) JOIN belljar.gateways AS g ON g.id = place.gateway
+    WHERE g.until > {NOW} AND place.id <> $2
+"""
+TAKE_PLACE = Write(
+    f"""
+    WITH taken AS (
+        INSERT INTO belljar.usage AS u (owner, places) VALUES ($1, jsonb_build_object($2::text, $3::text))
+        ON CONFLICT (owner) DO UPDATE SET places = excluded.places
+            || coalesce((SELECT jsonb_object_agg(place.id, place.gateway) {_TAKEN}), '{{}}')
+            WHERE (SELECT count(*) {_TAKEN}) < $4::bigint
+        RETURNING 1
+    ) SELECT count(*) FROM taken
+    """
+)
+GIVE_PLACE = Write("UPDATE belljar.usage SET places = places - $2::text WHERE owner = $1", silent=True)
 
 # Retention
 
