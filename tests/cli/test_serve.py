@@ -11,6 +11,7 @@ import pytest
 from tests import traces
 from tests.cli.conftest import Command, Served
 from tests.cli.test_run import descendants, is_alive
+from tests.helpers.ports import unused_port
 
 FOREVER = "```python\nimport time\ntime.sleep(600)\n```"
 
@@ -121,9 +122,7 @@ sys.exit(main())
 
 
 def test_upstreams_are_told_even_if_they_do_not_answer(belljar: Command) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        nobody = f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
-    with belljar.serve("--upstream", f"mine={nobody}") as served:
+    with unused_port() as port, belljar.serve("--upstream", f"mine=http://127.0.0.1:{port}/v1") as served:
         assert served.told["models"] == {"belljar": ["belljar"], "mine": []}
 
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import os
 import signal
-import tempfile
 from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
 from tests import traces
+from tests.helpers import forked
 
 from belljar.errors import BelljarError, InvalidRequest, Lost, NoneFree, Refused
 from belljar.sandbox.base import Cell, Limits, Sandbox, SandboxHandle, SandboxSource, Spec
@@ -195,26 +194,14 @@ async def test_a_closed_source_gives_nothing(home: Path) -> None:
 
 
 @pytest.mark.parametrize("warm", [0, 3])
-async def test_a_source_leaves_nothing_behind(
-    home: Path, warm: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    await asyncio.to_thread(int)  # the loop's own thread pool, which stays
-    before = await settled()
-    source = LocalSource(JailOptions(cache=home / "cache", warm=warm, warm_spec=Spec(packages="none"), preload=False))
-    async with source.acquire(Spec(packages="none")) as one, source.acquire(Spec(packages="none")) as other:
-        for code in ("1", "import os; os._exit(1)", "2", "open('x', 'w'); import ctypes; ctypes.string_at(0)"):
-            _ = [output async for output in one.run(Cell(code))]
-        await other.restart()
-        await other.files.write("x", b"")
-    for delay in (0.0, 0.001, 0.002, 0.005, 0.01, 0.02):
-        task = asyncio.create_task(_use(source))
-        await asyncio.sleep(delay)
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-    await source.close()
-    del source, one, other
-    assert await settled() == before
+def test_a_source_leaves_nothing_behind(home: Path, warm: int, tmp_path: Path) -> None:
+    program = "import asyncio, sys, pathlib\nsys.path.append(sys.argv[1])\n" + (
+        "from tests.contract.leaving import leave_nothing\n"
+        "asyncio.run(leave_nothing(pathlib.Path(sys.argv[2]), int(sys.argv[3])))"
+    )
+    given = str(Path(__file__).parents[2]), str(home / "cache"), str(warm)
+    ran = forked.run("-c", program, *given, env={**os.environ, "TMPDIR": str(tmp_path)})
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")
 
 
 @pytest.mark.parametrize("first", range(194, 205))
@@ -332,25 +319,6 @@ async def test_closing_ends_though_the_jail_is_stuck(
 async def ending(sandbox: Sandbox, code: str, timeout: float | None = None) -> str:
     run = fold([output async for output in sandbox.run(Cell(code, timeout))])
     return f"killed:{run.exit.reason}" if run.exit.status == "killed" else run.exit.status
-
-
-async def _use(source: SandboxSource) -> None:
-    async with source.acquire(Spec(packages="none")) as sandbox:
-        _ = [output async for output in sandbox.run(Cell("import time; time.sleep(10)"))]
-
-
-async def settled() -> traces.Traces:
-    """Traces once what is ending has ended."""
-    gc.collect()
-    seen = [traces.of()]
-
-    def same() -> bool:
-        seen.append(traces.of())
-        return seen[-1] == seen[-2]
-
-    await asyncio.sleep(0.05)
-    await until(same, "nothing changes any more")
-    return seen[-1]
 
 
 async def test_one_without_a_handle_is_not_left_behind(box: Box) -> None:

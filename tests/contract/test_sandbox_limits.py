@@ -67,12 +67,11 @@ async def test_memory_of_all_processes_counts_together(boxes: Boxes) -> None:
     async with boxes(memory=256 * MIB) as box:
         run = await box.run(
             "import subprocess, sys\n"
-            "code = 'x = b\"x\" * (100 << 20); import time; time.sleep(20)'\n"
+            "code = 'x = b\"x\" * (100 << 20); import time; time.sleep(600)'\n"
             "many = [subprocess.Popen([sys.executable, '-c', code]) for _ in range(6)]\n"
             "while all(p.poll() is None for p in many): __import__('time').sleep(0.05)\n"
             "for p in many: p.kill()"
         )
-        assert run.exit.seconds < 15
         assert run.exit.reason == "memory" or "memory limit is 256 MiB" in run.exit.text
         await usable(box)
 

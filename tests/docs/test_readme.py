@@ -5,6 +5,7 @@ gateway or a sandbox server at its usual address calls one that was started for 
 in `tests/gateway/test_recipes.py`.
 """
 
+import asyncio
 import json
 import os
 import re
@@ -19,6 +20,8 @@ import pytest
 from tests.helpers import forked
 from tests.helpers.pages import blocks
 from tests.helpers.programs import needed
+
+from belljar.gateway.store.local_store import open_store
 
 ADDRESSES = {"http://127.0.0.1:8787": "gateway", "http://127.0.0.1:8080": "sandbox_server"}
 BLOCKS = [
@@ -40,6 +43,15 @@ def sandbox_server() -> Iterator[str]:
         yield url
 
 
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Where blocks keep settings and state: what they remove is nobody's own, and a gateway has been here."""
+    made = tmp_path_factory.mktemp("home")
+    records, _ = open_store(made / "state/belljar")
+    asyncio.run(records.close())
+    return {"XDG_STATE_HOME": str(made / "state"), "XDG_CONFIG_HOME": str(made / "config")}
+
+
 @contextmanager
 def served(*arguments: str) -> Iterator[str]:
     with forked.Forked(*arguments, "--port", "0", "--json", preload=True, stdout=subprocess.PIPE) as process:
@@ -51,14 +63,14 @@ def served(*arguments: str) -> Iterator[str]:
 
 
 @pytest.mark.parametrize(("language", "code"), BLOCKS)
-def test_block(language: str, code: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def test_block(language: str, code: str, home: dict[str, str], tmp_path: Path, request: pytest.FixtureRequest) -> None:
     if re.search(r"\bcurl\b", code):
         needed("curl")
     for address, server in ADDRESSES.items():
         if address in code:
             code = code.replace(address, request.getfixturevalue(server))
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
-    surroundings: dict[str, Any] = {"cwd": tmp_path, "env": {**os.environ, "PATH": path}}
+    surroundings: dict[str, Any] = {"cwd": tmp_path, "env": {**os.environ, **home, "PATH": path}}
     if language == "python":
         ran = forked.run("-c", code, timeout=100, **surroundings)
     else:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,12 +12,7 @@ import openai
 import pytest
 from openai import OpenAI
 from tests.gateway.houses import House, Scene
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as door:
-        port: int = door.getsockname()[1]
-        return port
+from tests.helpers.ports import free_port
 
 
 @pytest.mark.parametrize("name", ["127.0.0.1", "localhost"])

@@ -18,9 +18,9 @@ import openai
 import pytest
 from openai import OpenAI
 from tests.gateway.houses import House
-from tests.gateway.test_itself import free_port
 from tests.helpers import forked
 from tests.helpers.forked import Forked
+from tests.helpers.ports import free_port
 
 from belljar.testing import LoopbackUpstream
 

@@ -6,7 +6,6 @@ import base64
 import json
 import os
 import re
-import socket
 import subprocess
 import sys
 import threading
@@ -20,7 +19,7 @@ import httpx2
 import pytest
 from tests.gateway.browser import Browser, Tab
 from tests.gateway.houses import House, Scene
-from tests.gateway.test_itself import free_port
+from tests.helpers.ports import free_port
 from tests.helpers.programs import needed
 
 from belljar.testing import LoopbackUpstream, Reply, call
@@ -1057,9 +1056,7 @@ def test_a_gateway_that_does_not_answer(tab: Tab, scene: Scene) -> None:
 
 
 def test_a_gateway_that_dies_and_comes_back(opened: Open, scene: Scene, tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = str(free.getsockname()[1])
-    flags = ("--port", port, "--upstream", f"loop={scene.server.base_url}")
+    flags = ("--port", str(free_port()), "--upstream", f"loop={scene.server.base_url}")
     with House(tmp_path / "state", *flags) as first:
         tab = opened(first)
         scene.play(["Half of ", threading.Event()], "All of it.")

@@ -21,6 +21,7 @@ from typing import Any, Literal, TypeAlias
 
 import aiohttp
 from aiohttp import web
+from tests.helpers.ports import free_port
 from yarl import URL
 
 from belljar.gateway.store.s3.bucket import Address, Bucket
@@ -93,7 +94,7 @@ class S3Server:
 def running(name: str, place: Path) -> Iterator[S3Server]:
     """A server whose objects lie below the place, if they lie anywhere."""
     place.mkdir(parents=True, exist_ok=True)
-    port = _free_port()
+    port = free_port()
     if name == "rclone":
         keys = f"{CREDENTIALS.access_key},{CREDENTIALS.secret_key}"
         program = [str(Path(sys.executable).with_name("rclone")), "serve", "s3", "--addr", f"127.0.0.1:{port}"]
@@ -111,13 +112,6 @@ def running(name: str, place: Path) -> Iterator[S3Server]:
     finally:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-
-
-def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
-        return port
 
 
 def _wait(port: int, process: subprocess.Popen[bytes], log: Path) -> None:

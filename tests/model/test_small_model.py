@@ -7,7 +7,6 @@ reads the result, and that every answer ends.
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -20,15 +19,10 @@ import pytest
 from openai import OpenAI
 from openai.types.responses import Response
 from tests.gateway.houses import CODE, OUTPUTS, House
+from tests.helpers.ports import free_port
 
 MODEL = Path(__file__).parents[2] / ".venv" / "model"
 pytestmark = [pytest.mark.model, pytest.mark.timeout(900)]
-
-
-def free_port() -> int:
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))
-        return int(held.getsockname()[1])
 
 
 @pytest.fixture(scope="module")

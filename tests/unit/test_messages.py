@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import socket
 
 import pytest
+from tests.helpers.descriptors import none_left
 
 from belljar.sandbox.local import messages
-
-
-def descriptors() -> set[str]:
-    return set(os.listdir("/proc/self/fd"))
 
 
 @pytest.mark.parametrize("count", [0, 1, 24])
@@ -25,9 +21,8 @@ def test_a_rehearsal_goes_all_the_way_and_leaves_nothing(count: int, monkeypatch
         return message, fds
 
     monkeypatch.setattr(messages, "receive", hear)
-    before = descriptors()
-    messages.rehearse({"id": "sbx_1"}, count)
-    assert descriptors() == before
+    with none_left():
+        messages.rehearse({"id": "sbx_1"}, count)
     assert heard == [({"id": "sbx_1"}, count)]
 
 

@@ -20,6 +20,7 @@ import pytest
 from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.helpers.ports import unused_port
 
 from belljar import AsyncSandbox
 from belljar.errors import BadSettings, BelljarError, Fenced, InvalidRequest, Lost, NoneFree, Refused, TooLarge
@@ -145,17 +146,11 @@ async def until(holds: Callable[[], bool]) -> None:
 # -- not there --------------------------------------------------------------------------------------------------------
 
 
-def unused_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        return int(taken.getsockname()[1])
-
-
 @pytest.mark.parametrize("kind", ["tcp", "unix"])
 def test_a_server_that_is_not_there_is_named_with_the_remedy(kind: str, place: Path) -> None:
-    url = f"unix://{place}" if kind == "unix" else f"http://127.0.0.1:{unused_port()}"
     why = "No such file or directory" if kind == "unix" else "Connection refused|Connect call failed.*"
 
-    async def main() -> None:
+    async def main(url: str) -> None:
         source = RemoteSource(url, patience=0.2)
         for act in (source.prepare(), AsyncSandbox(source=source).__aenter__()):
             expected = rf"^the sandbox server at {url} does not answer: ({why}); start it with `belljar sandbox`, or"
@@ -163,7 +158,8 @@ def test_a_server_that_is_not_there_is_named_with_the_remedy(kind: str, place: P
                 await act
         await source.close()
 
-    asyncio.run(main())
+    with unused_port() as port:
+        asyncio.run(main(f"unix://{place}" if kind == "unix" else f"http://127.0.0.1:{port}"))
 
 
 def test_a_server_that_comes_in_time_is_waited_for(place: Path) -> None:
@@ -508,21 +504,27 @@ def test_a_sandbox_that_somebody_knows_to_be_gone_is_waited_for_no_longer(place:
             await asyncio.sleep(PATIENCE)
             raise AssertionError
 
-        async def read() -> list[Output]:
+        async def read() -> None:
             await sandbox.files.list()
-            return []
+
+        async def hear() -> None:
+            async for output in sandbox.run(Cell("1")):
+                heard.append(output)
 
         assert isinstance(sandbox, RemoteSandbox)
         lose = sandbox.watched(word=PATIENCE)
         fake.answers |= {"POST /v1/sandboxes/one/cells": hang, "GET /v1/sandboxes/one/files": hang}
-        asked = asyncio.ensure_future(run(sandbox) if what == "a cell" else read())
+        heard: list[Output] = []
+        asked = asyncio.ensure_future(hear() if what == "a cell" else read())
         await reached.wait()
-        await asyncio.sleep(0.05)  # for what has begun to arrive
+        if begins and what == "a cell":
+            await until(lambda: heard == [Stdout("so far")])
         lose(why)
         assert not sandbox.alive
         if begins and what == "a cell":
-            *outputs, end = await asked
-            assert outputs == [Stdout("so far")]
+            await asked
+            end = heard[-1]
+            assert len(heard) == 2
             assert isinstance(end, Exit)
             assert (end.reason, why in end.text) == ("lost", True)
         else:

@@ -11,6 +11,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from tests.helpers.descriptors import none_left
 
 from belljar.rooted_paths import LastDirectory, PartFile, descend, find, open_directory, open_plain, write_all
 
@@ -31,19 +32,14 @@ def step(here: int, name: str) -> int:
     return open_directory(name, here)
 
 
-def open_files() -> int:
-    return len(os.listdir("/proc/self/fd"))
-
-
 def test_a_way_is_gone_name_by_name_and_nothing_stays_open(top: int, tmp_path: Path) -> None:
-    before = open_files()
-    here = descend(os.dup(top), ["a", "b"], step)
-    assert os.path.samestat(os.fstat(here), (tmp_path / "a/b").stat())
-    os.close(here)
-    for names in (["link"], ["link", "b"], ["a", "file", "x"], ["a", "none", "x"], ["none"]):
-        with pytest.raises((NotADirectoryError, FileNotFoundError)):
-            descend(os.dup(top), names, step)
-    assert open_files() == before
+    with none_left():
+        here = descend(os.dup(top), ["a", "b"], step)
+        assert os.path.samestat(os.fstat(here), (tmp_path / "a/b").stat())
+        os.close(here)
+        for names in (["link"], ["link", "b"], ["a", "file", "x"], ["a", "none", "x"], ["none"]):
+            with pytest.raises((NotADirectoryError, FileNotFoundError)):
+                descend(os.dup(top), names, step)
 
 
 @pytest.mark.parametrize(
@@ -51,10 +47,8 @@ def test_a_way_is_gone_name_by_name_and_nothing_stays_open(top: int, tmp_path: P
 )
 def test_only_plain_files_are_opened(top: int, name: str, code: int) -> None:
     here = open_directory("a", top)
-    before = open_files()
-    with pytest.raises(OSError, match=re.escape(os.strerror(code))):
+    with none_left(), pytest.raises(OSError, match=re.escape(os.strerror(code))):
         open_plain(name, here)
-    assert open_files() == before
     with open(open_plain("file", here)) as file:
         assert file.read() == "content"
     os.close(here)
@@ -68,24 +62,23 @@ def test_the_last_directory_stays_open_until_it_is_another_or_gone(top: int, tmp
         (tmp_path / name).mkdir(exist_ok=True)
         return open_directory(name, top)
 
-    before = open_files()
-    with closing(LastDirectory(enter, hostile=True)) as last:
+    with none_left(), closing(LastDirectory(enter, hostile=True)) as last:
         assert last.enter("x") == last.enter("x")
         last.enter("y")
         (tmp_path / "y").rmdir()
         assert os.path.samestat(os.fstat(last.enter("y")), (tmp_path / "y").stat())
     assert entered == ["x", "y", "y"]
-    assert open_files() == before
 
 
 def test_a_part_that_is_not_put_in_place_leaves_nothing(top: int, tmp_path: Path) -> None:
-    before, there = open_files(), sorted(os.listdir(tmp_path))
-    with PartFile(top) as part:
-        part.write(b"half")
-        assert find(part.name, top) is not None
-    with pytest.raises(IsADirectoryError), PartFile(top) as part:
-        part.replace("a")
-    assert (open_files(), sorted(os.listdir(tmp_path))) == (before, there)
+    there = sorted(os.listdir(tmp_path))
+    with none_left():
+        with PartFile(top) as part:
+            part.write(b"half")
+            assert find(part.name, top) is not None
+        with pytest.raises(IsADirectoryError), PartFile(top) as part:
+            part.replace("a")
+    assert sorted(os.listdir(tmp_path)) == there
 
 
 def test_what_is_replaced_leaves_its_permissions_and_a_link_is_no_way_out(top: int, tmp_path: Path) -> None:

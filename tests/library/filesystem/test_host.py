@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from tests.helpers.descriptors import none_left
 
 from belljar.errors import WorkspaceSecurityError
 from belljar.filesystem import HostFilesystem
@@ -86,10 +88,7 @@ def test_a_root_must_be_a_directory(home: Path) -> None:
 
 def test_no_descriptor_stays_open(home: Path) -> None:
     files = HostFilesystem(home)
-    before = len(os.listdir("/proc/self/fd"))
-    for path in ("plain", "none", "file", "directory/key", "pipe", "plain/x"):
-        try:
-            files.read(path)
-        except (OSError, WorkspaceSecurityError):
-            pass
-    assert len(os.listdir("/proc/self/fd")) == before
+    with none_left():
+        for path in ("plain", "none", "file", "directory/key", "pipe", "plain/x"):
+            with suppress(OSError, WorkspaceSecurityError):
+                files.read(path)

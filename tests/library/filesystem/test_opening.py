@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
+from tests.helpers.descriptors import none_left
 
 from belljar.errors import WorkspaceSecurityError
 from belljar.filesystem.safe_open import Opener
@@ -25,12 +26,11 @@ def read(opener: Opener, path: Path) -> str:
 
 
 def test_files_of_one_directory_after_the_other(tree: Path) -> None:
-    before = len(os.listdir("/proc/self/fd"))
-    opener = Opener()
-    for path in ("in/a", "in/b", "in/deep/c", "out/a", "in/a"):
-        assert read(opener, tree / path) == path
-    del opener
-    assert len(os.listdir("/proc/self/fd")) == before
+    with none_left():
+        opener = Opener()
+        for path in ("in/a", "in/b", "in/deep/c", "out/a", "in/a"):
+            assert read(opener, tree / path) == path
+        del opener
 
 
 def test_a_link_in_the_way_is_refused(tree: Path) -> None:

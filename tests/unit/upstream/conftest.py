@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager
 from typing import Any, Protocol, TypeVar
 
 import pytest
@@ -116,13 +116,3 @@ async def until(holds: Callable[[], bool], what: str) -> None:
     while not holds():
         assert time.monotonic() < deadline, f"not within {PATIENCE:g} s: {what}"
         await asyncio.sleep(0.005)
-
-
-@contextmanager
-def unused_port() -> Iterator[int]:
-    """A port on which nothing listens, and nothing else will as long as this is held."""
-    import socket
-
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))
-        yield held.getsockname()[1]

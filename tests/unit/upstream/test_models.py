@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from tests.helpers.ports import unused_port
 
 from belljar.config import Upstream
 from belljar.errors import BadSettings, InvalidRequest
@@ -15,7 +16,7 @@ from belljar.gateway.builtin_model.model import BuiltIn
 from belljar.gateway.upstream.models import ModelInfo, Models
 from belljar.testing import FakeClock, LoopbackUpstream, ScriptedModel
 
-from .conftest import answer, asking, text_of, transport, until, unused_port, upstream
+from .conftest import answer, asking, text_of, transport, until, upstream
 
 
 @asynccontextmanager

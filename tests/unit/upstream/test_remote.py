@@ -13,13 +13,14 @@ from pathlib import Path
 
 import pytest
 from tests.helpers.certificates import own_certificate
+from tests.helpers.ports import unused_port
 
 from belljar.gateway.upstream.http_response import ConnectionFailed
 from belljar.gateway.upstream.remote import RemoteClient
 from belljar.gateway.upstream.transport import read_whole
 from belljar.testing import LoopbackUpstream, Reply
 
-from .conftest import PATIENCE, Run, request_of, serving, transport, unused_port
+from .conftest import PATIENCE, Run, request_of, serving, transport
 
 
 @pytest.fixture(autouse=True)

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
+from tests.helpers.ports import unused_port
 
 from belljar.config import Upstream
 from belljar.errors import InvalidRequest, Loading
@@ -14,7 +15,7 @@ from belljar.gateway.upstream import upstream_models
 from belljar.gateway.upstream.models import Models
 from belljar.testing import FakeClock, LoopbackUpstream
 
-from .conftest import request_of, serving, transport, unused_port, upstream
+from .conftest import request_of, serving, transport, upstream
 
 
 @asynccontextmanager

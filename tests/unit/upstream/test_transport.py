@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from itertools import repeat
 
 import pytest
+from tests.helpers.ports import unused_port
 
 from belljar.errors import ProviderError
 from belljar.gateway.upstream.http_response import ConnectionFailed
@@ -15,7 +16,7 @@ from belljar.gateway.upstream.transport import Transport, read_whole
 from belljar.testing import BREAK, FakeClock, LoopbackUpstream, Reply
 from belljar.vendors.errors import fault
 
-from .conftest import KEY, PATIENCE, Run, request_of, serving, transport, until, unused_port
+from .conftest import KEY, PATIENCE, Run, request_of, serving, transport, until
 
 Address = Callable[[LoopbackUpstream], str]
 HEADERS = {"authorization": f"Bearer {KEY}", "content-type": "application/json"}

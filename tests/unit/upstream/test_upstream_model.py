@@ -12,6 +12,7 @@ from itertools import repeat
 from typing import Any
 
 import pytest
+from tests.helpers.ports import unused_port
 
 from belljar.config import Upstream
 from belljar.errors import (
@@ -30,7 +31,7 @@ from belljar.gateway.upstream.upstream_model import DialectModel
 from belljar.testing import BREAK, LoopbackUpstream, Reply, call
 from belljar.vendors.deltas import Begun, Delta, Finish, Text, UsageDelta
 
-from .conftest import KEY, PATIENCE, Run, answer, asking, calls_of, text_of, transport, until, unused_port, upstream
+from .conftest import KEY, PATIENCE, Run, answer, asking, calls_of, text_of, transport, until, upstream
 
 
 @pytest.fixture(params=["chat", "openai", "anthropic"])
