@@ -60,7 +60,7 @@ class House:
         for one in descendants(self._process.pid):
             try:
                 found += spent(one.pid)
-            except IndexError:  # gone since
+            except OSError:  # gone since
                 continue
         return found
 

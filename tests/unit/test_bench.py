@@ -1,6 +1,8 @@
 """The benchmark's table and verdicts. Nothing here is timed."""
 
 import json
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -134,3 +136,16 @@ def test_medians() -> None:
 
 def test_a_process_that_never_was_does_not_exist() -> None:
     assert not processes.exists(processes.Process(2**22 + 1, "0"))
+
+
+def test_processor_time_of_little_work_is_not_none() -> None:
+    before = processes.spent(os.getpid())
+    assert sum(range(1_000)) > 0
+    assert processes.spent(os.getpid()) > before
+
+
+def test_processor_time_of_a_process_that_is_gone() -> None:
+    with subprocess.Popen(["true"]) as process:
+        pass
+    with pytest.raises(OSError, match="Invalid argument"):
+        processes.spent(process.pid)
