@@ -39,7 +39,7 @@ class CallIds:
     """The ids of one conversation, asked for in its order: each call has its own, though servers repeat theirs."""
 
     def __init__(self, form: str) -> None:
-        self._fits = re.compile(form).fullmatch
+        self._form = form
         self._used: set[str] = set()
         self._tried: dict[str, int] = {}
         """How many ids were thought of for the calls of one id."""
@@ -48,7 +48,7 @@ class CallIds:
     def call(self, call_id: str) -> str:
         """The id under which the next call with this one goes out, and its output with it."""
         tried = self._tried.get(call_id, 0)
-        id = call_id if not tried and self._fits(call_id) else _make_id(call_id, tried)
+        id = call_id if not tried and re.fullmatch(self._form, call_id) else _make_id(call_id, tried)
         while id in self._used:
             tried += 1
             id = _make_id(call_id, tried)

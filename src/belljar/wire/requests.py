@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Annotated, Literal, TypeAlias
 
 from msgspec import Meta, Struct, field
@@ -61,14 +62,15 @@ class Sampling(Struct, frozen=True, kw_only=True):
 
     def sampling(self) -> Sampling:
         """This part alone, of a request that has it among its own members."""
-        return Sampling(**{name: getattr(self, name) for name in Sampling.__struct_fields__})
+        return Sampling(**dict(zip(Sampling.__struct_fields__, _read_sampling(self), strict=True)))
 
     def given_members(self) -> dict[str, Json]:
         """What was said, even where it is what a server would do anyway: its own defaults may be others."""
-        said = {name: getattr(self, name) for name in Sampling.__struct_fields__}
+        fields = zip(Sampling.__struct_fields__, _read_sampling(self), strict=True)
+        said = {name: value for name, value in fields if value is not None}
         if isinstance(self.stop, str):
             said["stop"] = (self.stop,)
-        return {name: value for name, value in said.items() if value is not None}
+        return said
 
     def wishes(self) -> frozenset[str]:
         """The names of what changes an answer: not those whose value asks for nothing."""
@@ -76,6 +78,9 @@ class Sampling(Struct, frozen=True, kw_only=True):
             name for name, value in self.given_members().items() if value not in _NEUTRAL.get(name, ((), {}))
         )
 
+
+_read_sampling = attrgetter(*Sampling.__struct_fields__)
+"""The values of its fields, of a request as well: one look at what every request is asked for."""
 
 _NEUTRAL: dict[str, tuple[Json, ...]] = {
     "presence_penalty": (0,),

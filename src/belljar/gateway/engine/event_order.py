@@ -28,7 +28,8 @@ class Line:
         if index is not None and index > self.at:
             self._waiting.setdefault(index, []).append((kind, fields))
             return
-        self.append(kind(sequence_number=self.number, **fields))
+        self._out.append(kind(sequence_number=self.number, **fields))
+        self.number += 1
         done = kind is events.ItemDone
         while done:
             self.at += 1

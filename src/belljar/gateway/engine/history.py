@@ -30,6 +30,16 @@ from belljar.wire.items import (
 from belljar.wire.reading import read_stored_items
 from belljar.wire.requests import CompactRequest, CreateResponse
 
+_KINDS: Mapping[type, ids.Kind] = {
+    FunctionCall: "fc",
+    FunctionCallOutput: "fc",
+    CustomToolCall: "ctc",
+    CustomToolCallOutput: "ctc",
+    Reasoning: "rs",
+    Compaction: "cmp",
+    OtherItem: "item",
+}
+
 
 class History(Struct, frozen=True, kw_only=True):
     """What came before a request, and the request's own items with ids."""
@@ -141,7 +151,7 @@ async def _dereference(
     What they printed may be missing. Where they ran may be another's name for it: LiteLLM and others like it put names
     of their own in the place of containers, while the id of the call stays ours and tells where it is kept.
     """
-    named = [item.id for item in own if isinstance(item, ItemReference) or _is_bare(item) or _is_astray(item)]
+    named = [item.id for item in own if type(item) is ItemReference or _is_bare(item) or _is_astray(item)]
     if not named:
         return list(own)
     known = _index_by_id(before)
@@ -187,11 +197,11 @@ async def _assign_containers(
 
 
 def _is_bare(item: InputItem) -> TypeGuard[CodeInterpreterCall]:
-    return isinstance(item, CodeInterpreterCall) and item.outputs is None
+    return type(item) is CodeInterpreterCall and item.outputs is None
 
 
 def _is_astray(item: InputItem) -> TypeGuard[CodeInterpreterCall]:
-    return isinstance(item, CodeInterpreterCall) and not ids.is_ours("cntr", item.container_id)
+    return type(item) is CodeInterpreterCall and not ids.is_ours("cntr", item.container_id)
 
 
 def _index_by_id(items: Iterable[InputItem]) -> dict[str, InputItem]:
@@ -200,19 +210,10 @@ def _index_by_id(items: Iterable[InputItem]) -> dict[str, InputItem]:
 
 def assign_ids(own: Iterable[InputItem], response_id: str) -> list[InputItem]:
     """Every item gets an id; those that had one keep it."""
-    kinds: dict[type, ids.Kind] = {
-        FunctionCall: "fc",
-        FunctionCallOutput: "fc",
-        CustomToolCall: "ctc",
-        CustomToolCallOutput: "ctc",
-        Reasoning: "rs",
-        Compaction: "cmp",
-        OtherItem: "item",
-    }
     found: list[InputItem] = []
     for number, item in enumerate(own):
         if getattr(item, "id", None) in (None, UNSET) and not isinstance(item, CompactionTrigger):
-            fresh = ids.within(kinds.get(type(item), "msg"), response_id, 0x8000 + number)
+            fresh = ids.within(_KINDS.get(type(item), "msg"), response_id, 0x8000 + number)
             if isinstance(item, OtherItem):
                 item = OtherItem({**item.data, "id": fresh})
             else:

@@ -29,7 +29,6 @@ from belljar.gateway.engine.turn import Turn
 from belljar.gateway.engine.turn_rules import TurnRules
 from belljar.gateway.store.base import ResponseRecord
 from belljar.gateway.upstream.models import ModelRoute
-from belljar.vendors.deltas import Delta
 from belljar.vendors.request import ModelRequest
 from belljar.wire.events import Event
 from belljar.wire.items import Compaction
@@ -117,16 +116,7 @@ class Loop:
     # -- the way through --------------------------------------------------------------------------------------------
 
     async def run(self) -> AsyncGenerator[list[Event], None]:
-        """The events of all turns, to the one that ends the response."""
-        try:
-            async with aclosing(self._take_turns()) as turns:
-                async for batch in turns:
-                    yield batch
-        finally:
-            if self._provider is not None:
-                await self._provider.close()
-
-    async def _take_turns(self) -> AsyncGenerator[list[Event], None]:
+        """The events of all turns, to the one that ends the response. Call `close` after it."""
         request, emitter, context = self._request, self._emitter, self.context
         await self._load()
         if context.history.compact_now:
@@ -150,9 +140,10 @@ class Loop:
                 reason = "max_output_tokens" if result.finish == "length" else "content_filter"
                 yield emitter.cut(reason, self.usage)
                 return
-            async with aclosing(self._cells.run_all(result.cells)) as running:
-                async for shown in running:
-                    yield shown
+            if result.cells:
+                async with aclosing(self._cells.run_all(result.cells)) as running:
+                    async for shown in running:
+                        yield shown
             context.add_turn(turn.list_items(), result.strays)
             if self._is_too_long(result.usage):
                 yield await self._compact()
@@ -171,6 +162,11 @@ class Loop:
             yield emitter.cut("max_messages", self.usage)
         else:
             yield emitter.complete(int(self._services.clock()), self.usage)
+
+    async def close(self) -> None:
+        """Let go of what a provider has for it."""
+        if self._provider is not None:
+            await self._provider.close()
 
     # -- before -----------------------------------------------------------------------------------------------------
 
@@ -238,15 +234,30 @@ class Loop:
 
     async def _answer(self, asked: ModelRequest, turn: Turn, *, patient: bool) -> AsyncGenerator[list[Event], None]:
         """One turn's events. A patient caller gets an empty list if the model keeps it waiting."""
-        began = asyncio.get_running_loop().time()
+        clock, wait = asyncio.get_running_loop().time, self._deadline.wait
+        began = clock()
         try:
-            async with aclosing(self._listen(asked, patient=patient)) as batches:
-                async for batch in batches:
+            async with aclosing(self._route.model.ask(asked)) as stream:
+                if patient:
+                    first = asyncio.ensure_future(anext(stream, None))
+                    try:
+                        done, _ = await asyncio.wait({first}, timeout=self._services.options.patience)
+                        if not done:
+                            yield []
+                        batch = await wait(first)
+                    finally:
+                        if not first.done():
+                            first.cancel()
+                            await asyncio.wait({first})
+                else:
+                    batch = await wait(anext(stream, None))
+                while batch is not None:
                     said = turn.feed(batch)
                     if turn.needs_container:
                         said = turn.house((await self.container.hold()).id)
-                    if said or not batch:
+                    if said:
                         yield said
+                    batch = await wait(anext(stream, None))
         finally:
             if turn.usage is not None:
                 self._spend(turn.usage)
@@ -256,32 +267,10 @@ class Loop:
                 response_id=self._response_id,
                 upstream=self._route.upstream,
                 model=self._route.name,
-                seconds=asyncio.get_running_loop().time() - began,
+                seconds=clock() - began,
                 usage=turn.usage,
             )
         )
-
-    async def _listen(self, asked: ModelRequest, *, patient: bool) -> AsyncGenerator[list[Delta], None]:
-        """The model's deltas, as long as there is time; an empty list where it keeps a patient caller waiting."""
-        async with aclosing(self._route.model.ask(asked)) as stream:
-            if patient:
-                first = asyncio.ensure_future(anext(stream, None))
-                try:
-                    done, _ = await asyncio.wait({first}, timeout=self._services.options.patience)
-                    if not done:
-                        yield []
-                    batch = await self._deadline.wait(first)
-                finally:
-                    if not first.done():
-                        first.cancel()
-                        await asyncio.wait({first})
-                if batch is not None:
-                    yield batch
-            while True:
-                batch = await self._deadline.wait(anext(stream, None))
-                if batch is None:
-                    break
-                yield batch
 
     def _spend(self, usage: Usage) -> None:
         self.usage = usage if self.usage is None else self.usage + usage

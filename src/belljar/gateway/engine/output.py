@@ -30,19 +30,19 @@ class Output:
 
     def list_items(self, first: int = 0, end: int | None = None) -> tuple[OutputItem, ...]:
         """The finished ones between two indexes, with everything in them, as they are kept."""
-        return tuple(item for item in self._items[first:end] if item is not None)
+        return tuple([item for item in self._items[first:end] if item is not None])
 
     def show_items(self) -> tuple[OutputItem, ...]:
         """The finished ones as the caller asked to see them."""
-        return tuple(show_item(item, self._include) for item in self._items if item is not None)
+        return tuple([show_item(item, self._include) for item in self._items if item is not None])
 
     def next_id(self, kind: ids.Kind) -> str:
         """The id that the next item will have."""
         return ids.within(kind, self._response_id, len(self._items))
 
     def open(self, kind: ItemKind, *, id: str | None = None, **facts: object) -> OpenItem:
-        id = id or self.next_id(kind.id)
-        item = self._open[self.size] = OpenItem(kind, self.size, id, facts, self.line, self._cite)
+        index, id = len(self._items), id or self.next_id(kind.id)
+        item = self._open[index] = OpenItem(kind, index, id, facts, self.line, self._cite)
         self._items.append(None)
         return item
 
@@ -78,15 +78,16 @@ class Output:
 
 def show_item(item: OutputItem, include: frozenset[str]) -> OutputItem:
     """An item as the caller asked to see it."""
-    if isinstance(item, CodeInterpreterCall):
+    # By exact types: a struct needs 170 ns to say that it is no instance.
+    if type(item) is Message:
+        return structs.replace(item, sealed=UNSET) if item.sealed else item
+    if type(item) is CodeInterpreterCall:
         if "code_interpreter_call.outputs" in include:
             return structs.replace(item, told=UNSET)
         end = item.belljar
         if isinstance(end, CellEnd):
             end = structs.replace(end, stdout=None, stderr=None)
         return structs.replace(item, outputs=None, belljar=end, told=UNSET)
-    if isinstance(item, Message) and item.sealed:
-        return structs.replace(item, sealed=UNSET)
-    if isinstance(item, Reasoning) and item.encrypted_content:
+    if type(item) is Reasoning and item.encrypted_content:
         return item if "reasoning.encrypted_content" in include else structs.replace(item, encrypted_content=UNSET)
     return item

@@ -72,16 +72,19 @@ class Run:
             await self._loop.begin(deadline)
             # The first events wait for the model: a fault until then has an HTTP status.
             opening = [] if begun else self._emitter.begin()
-            async with aclosing(self._loop.run()) as work:
-                async for batch in work:
-                    if opening:
-                        batch, opening = [*opening, *batch], []
-                    begun = True
-                    if batch and isinstance(batch[-1], TERMINAL):
-                        unsaid = batch
-                        await self._save(batch[-1].response)
-                        unsaid = []
-                    yield batch
+            try:
+                async with aclosing(self._loop.run()) as work:
+                    async for batch in work:
+                        if opening:
+                            batch, opening = [*opening, *batch], []
+                        begun = True
+                        if batch and isinstance(batch[-1], TERMINAL):
+                            unsaid = batch
+                            await self._save(batch[-1].response)
+                            unsaid = []
+                        yield batch
+            finally:
+                await self._loop.close()
         except BelljarError as error:
             if not (begun and told):
                 raise

@@ -27,6 +27,7 @@ from belljar.wire.tools import (
 
 _HAD = "'code_interpreter', 'function', 'custom', and 'namespace' of those"
 _FUNCTION = Choice(type="function", name=NAME)
+_EXECUTORS: tuple[str, ...] = get_args(Executor)
 
 
 def find_interpreter(request: CreateResponse) -> CodeInterpreterTool | None:
@@ -63,14 +64,14 @@ def list_ignored(request: CreateResponse, traits: Traits) -> tuple[Ignored, ...]
         for number, tool in enumerate(request.tools)
         if isinstance(tool, HostedTool) and not _can_have(tool, traits)
     ]
-    if request.metadata.get("executor") in get_args(Executor):
+    if request.metadata.get("executor") in _EXECUTORS:
         moved = (
             '"executor" has moved out of the metadata, which are the caller\'s own: send "belljar": {"executor": …}.'
         )
         found.append(Ignored(param="metadata.executor", message=moved))
     if traits.carries is not None:
-        why = f"The provider of '{request.model}' does not take it. Leave it out, or choose another model."
         lost = sorted(_list_wishes(request) - traits.carries)
+        why = f"The provider of '{request.model}' does not take it. Leave it out, or choose another model."
         named = {"logprobs": "top_logprobs" if request.top_logprobs else "include"}
         found += [Ignored(param=named.get(name, name), message=why) for name in lost]
     return tuple(found)
@@ -110,13 +111,15 @@ def _check_forced(request: CreateResponse, traits: Traits) -> None:
 
 def _list_wishes(request: CreateResponse) -> set[str]:
     """How the caller wants the words chosen; `stop` is kept here, whoever the model is."""
-    wishes = {
-        *request.sampling().wishes(),
-        *(name for name in ("temperature", "top_p") if getattr(request, name) is not None),
-    }
+    wishes = {*request.wishes()}
+    if request.temperature is not None:
+        wishes.add("temperature")
+    if request.top_p is not None:
+        wishes.add("top_p")
     if wants_logprobs(request):
         wishes.add("logprobs")
-    return wishes - {"stop"}
+    wishes.discard("stop")
+    return wishes
 
 
 def wants_logprobs(request: CreateResponse) -> bool:

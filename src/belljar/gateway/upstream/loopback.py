@@ -9,6 +9,7 @@ import asyncio
 import os
 import socket
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import cast
 from urllib.parse import urlsplit
 
@@ -39,11 +40,9 @@ class LoopbackClient:
     async def send(
         self, method: str, url: str, headers: Mapping[str, str], body: bytes, *, timeout: float
     ) -> HttpResponse:
-        parts = urlsplit(url)
-        place = (parts.hostname or "", parts.port or 80)
-        path = f"{parts.path or '/'}?{parts.query}" if parts.query else parts.path or "/"
+        place, path, host = _read_address(url)
         lines = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
-        head = f"{method} {path} HTTP/1.1\r\nhost: {parts.netloc}\r\n{lines}content-length: {len(body)}\r\n\r\n"
+        head = f"{method} {path} HTTP/1.1\r\nhost: {host}\r\n{lines}content-length: {len(body)}\r\n\r\n"
         message = head.encode("latin-1") + body
         idle = self._idle.setdefault(place, [])
         while idle:
@@ -62,6 +61,14 @@ class LoopbackClient:
         for idle in self._idle.values():
             while idle:
                 idle.pop().abort()
+
+
+@lru_cache(256)
+def _read_address(url: str) -> tuple[tuple[str, int], str, str]:
+    """Where to connect, what to ask for there, and as whom to address it: the same few are asked again and again."""
+    parts = urlsplit(url)
+    path = f"{parts.path or '/'}?{parts.query}" if parts.query else parts.path or "/"
+    return (parts.hostname or "", parts.port or 80), path, parts.netloc
 
 
 async def _connect(place: tuple[str, int], idle: list[_Connection]) -> _Connection:

@@ -160,7 +160,7 @@ class Models:
             name: shelf.route(name)
             for shelf in shelves.values()
             for name in shelf.known
-            if self._list_offering(name) == [shelf] and name.partition("/")[0] not in shelves
+            if self._list_offering(name) == [shelf] and not ("/" in name and name.partition("/")[0] in shelves)
         }
         routes[builtin_model.NAME] = self._own
         self._routes = routes

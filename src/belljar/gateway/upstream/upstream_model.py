@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import aclosing
 from urllib.parse import quote
 
 from msgspec import structs
@@ -14,11 +13,13 @@ from belljar.errors import ProviderError
 from belljar.gateway.upstream import loop_guard
 from belljar.gateway.upstream.endpoint import Endpoint
 from belljar.gateway.upstream.http_response import ConnectionFailed, HttpResponse
-from belljar.gateway.upstream.transport import Transport
+from belljar.gateway.upstream.transport import Transport, read_whole
 from belljar.vendors.chat import tools_in_prompt
-from belljar.vendors.deltas import Decoder, Delta, UsageDelta
+from belljar.vendors.deltas import Delta, UsageDelta
 from belljar.vendors.request import ModelRequest
 
+_MODEL = "{model}"
+"""In the path of a dialect: where the model's name belongs."""
 _LEAST_TOKENS = 3
 """No chat template makes fewer of anything: a server that says so does not count."""
 
@@ -30,6 +31,7 @@ class DialectModel:
         self._may_lack_tools = upstream.dialect == "chat"
         self.endpoint = Endpoint(upstream)
         self.list_url = self.endpoint.url(self.endpoint.dialect.list_path)
+        self._url = self.endpoint.url(self.endpoint.dialect.path)
         self._transport = transport
         self._deaf: dict[str, bool] = {}
         """Models that are known to be given tools by this server, or not to be."""
@@ -40,54 +42,52 @@ class DialectModel:
         """One turn. Closing the generator closes the connection, so that the model stops."""
         if self._may_lack_tools and await self._is_deaf(request):
             request = structs.replace(request, in_words=True)
+        endpoint, dialect = self.endpoint, self.endpoint.dialect
         try:
-            async with aclosing(self._ask(request)) as answer:
-                async for batch in answer:
-                    yield batch
-            return
+            answer = await self._post(request, dialect.encode(request))
         except _NoTools:
             self._deaf[request.model] = True
-        async with aclosing(self._ask(structs.replace(request, in_words=True))) as answer:
-            async for batch in answer:
-                yield batch
-
-    async def _ask(self, request: ModelRequest) -> AsyncGenerator[list[Delta], None]:
-        endpoint, dialect = self.endpoint, self.endpoint.dialect
-        body: bytes | None = dialect.encode(request)
+            request = structs.replace(request, in_words=True)
+            answer = await self._post(request, dialect.encode(request))
         decoder = dialect.decoder(request)
-        url = endpoint.url(dialect.path.replace("{model}", quote(request.model, safe="")))
-        headers = loop_guard.add_hops(endpoint.headers, request.hops)
+        while True:
+            try:
+                while data := await answer.read():
+                    if batch := decoder.feed(data):
+                        yield batch
+                if batch := decoder.close():
+                    yield batch
+            except ConnectionFailed as broken:
+                raise endpoint.build_unreachable(broken) from None
+            except ProviderError as error:
+                endpoint.explain(error)
+                raise
+            finally:
+                answer.close()
+            body = decoder.resume()
+            if body is None:
+                return
+            answer = await self._post(request, body)
+
+    async def _post(self, request: ModelRequest, body: bytes) -> HttpResponse:
+        """The answer, once its head is there; `_NoTools` where the server refuses the tools that are declared."""
+        endpoint, url = self.endpoint, self._url
+        if _MODEL in url:
+            url = url.replace(_MODEL, quote(request.model, safe=""))
         by_protocol = bool(self._may_lack_tools and request.tools and not request.in_words)
 
         def meaning(status: int, headers: Mapping[str, str], said: bytes) -> Exception:
             if by_protocol and tools_in_prompt.refuses_tools(status, said):
                 return _NoTools()
-            error = dialect.fault(status, headers, said)
+            error = endpoint.dialect.fault(status, headers, said)
             endpoint.explain(error, status)
             return error
 
+        headers = loop_guard.add_hops(endpoint.headers, request.hops)
         try:
-            while body is not None:
-                answer = await self._transport.post(url, headers, body, timeout=endpoint.timeout, meaning=meaning)
-                async with aclosing(self._read(answer, decoder)) as batches:
-                    async for batch in batches:
-                        yield batch
-                body = decoder.resume()
+            return await self._transport.post(url, headers, body, timeout=endpoint.timeout, meaning=meaning)
         except ConnectionFailed as broken:
             raise endpoint.build_unreachable(broken) from None
-
-    async def _read(self, answer: HttpResponse, decoder: Decoder) -> AsyncGenerator[list[Delta], None]:
-        try:
-            while data := await answer.read():
-                if batch := decoder.feed(data):
-                    yield batch
-            if batch := decoder.close():
-                yield batch
-        except ProviderError as error:
-            self.endpoint.explain(error)
-            raise
-        finally:
-            answer.close()
 
     # -- whether tools reach a model
 
@@ -113,11 +113,15 @@ class DialectModel:
 
     async def _length(self, trial: ModelRequest) -> int:
         """Of the prompt as the model had it, in tokens; 0 where its server does not count."""
-        spent = 0
-        async with aclosing(self._ask(trial)) as answer:
-            async for batch in answer:
-                spent = next((delta.usage.input_tokens for delta in batch if isinstance(delta, UsageDelta)), spent)
-        return spent
+        endpoint, dialect = self.endpoint, self.endpoint.dialect
+        answer = await self._post(trial, dialect.encode(trial))
+        try:
+            said = await read_whole(answer)
+        except ConnectionFailed as broken:
+            raise endpoint.build_unreachable(broken) from None
+        decoder = dialect.decoder(trial)
+        counted = (delta.usage for delta in (*decoder.feed(said), *decoder.close()) if isinstance(delta, UsageDelta))
+        return next((usage.input_tokens for usage in counted), 0)
 
 
 class _NoTools(Exception):

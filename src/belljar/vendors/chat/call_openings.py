@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from functools import cached_property
 
 from belljar.vendors import code_call
 from belljar.vendors.request import ModelRequest
@@ -84,10 +83,7 @@ class Names:
         """The caller's own, with the schema of their arguments."""
         self.custom = frozenset(custom)
         """Those of them that take free text."""
-
-    @cached_property
-    def all(self) -> frozenset[str]:
-        return self.code | self.functions.keys()
+        self.all = self.code | self.functions.keys()
 
     @staticmethod
     def of(request: ModelRequest) -> Names:
