@@ -10,14 +10,13 @@ from random import Random
 
 from tests.consistency.deployment import GATEWAYS, Deployment
 from tests.consistency.journal import Journal
+from tests.consistency.proxy import SYNC
 
 KINDS = (
     "kill", "stop half", "stop two", "stop ten", "lose commit", "lose sandbox", "hold up database",
     "restart database", "stop database",
 )  # fmt: skip
 _LIVES = {"stop half": 0.5, "stop two": 2.0, "stop ten": 10.0, "hold up database": 2.0, "stop database": 1.5}
-SYNC = b"S\x00\x00\x00\x04"
-"""How a statement that commits by itself ends, and a COMMIT as well, in PostgreSQL's words."""
 _COMMITS = 6
 """Answers that are lost one after the other: some are to reads."""
 

@@ -6,6 +6,10 @@ import asyncio
 from contextlib import suppress
 from pathlib import Path
 
+SYNC = b"S\x00\x00\x00\x04"
+"""How a statement ends in PostgreSQL's words; it commits by itself, outside a transaction."""
+_SIMPLE = b"Q"
+"""How one without values begins, such as BEGIN and COMMIT; nothing is sent before it is answered."""
 _PIECE = 1 << 16
 
 
@@ -22,9 +26,8 @@ class Proxy:
         self._tasks: set[asyncio.Task[None]] = set()
         self.lost = 0
         """Answers that did not arrive."""
-        self.counted = b""
-        """What ends a request, where they are to be counted."""
         self.requests = 0
+        """Round trips to PostgreSQL that were asked for."""
 
     async def start(self) -> None:
         self._server = await asyncio.start_unix_server(self._accept, self.path)
@@ -86,7 +89,7 @@ class Proxy:
         with suppress(OSError):
             while data := await reader.read(_PIECE):
                 await self._flowing.wait()
-                self.requests += data.count(self.counted) if self.counted else 0
+                self.requests += data.count(SYNC) + data.startswith(_SIMPLE)
                 found = next((one for one in self._losing if one in data), None)
                 if found is not None:
                     self._losing.remove(found)

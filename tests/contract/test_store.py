@@ -15,6 +15,7 @@ from tests.helpers.databases import KINDS, Database, PassTime, open_database
 from belljar.errors import Fenced, InvalidRequest, NotFound, OperatorError, StorageExceeded
 from belljar.gateway.store.base import (
     Change,
+    Changed,
     ContainerFileRecord,
     ContainerRecord,
     ConversationRecord,
@@ -31,6 +32,7 @@ from belljar.gateway.store.base import (
     Records,
     ResponseRecord,
     SandboxRow,
+    Seen,
     Version,
 )
 from belljar.gateway.store.blob_slices import Slice
@@ -618,6 +620,72 @@ async def test_a_change_of_a_version_that_is_no_more_is_not_made(records: Record
     assert found == container(requirements=("polars",), version=1)
     with pytest.raises(NotFound, match="'cntr_2' not found"):
         await records.change_container("cntr_2", replace(late, put=[]))
+
+
+A, B = container_file("cfile_a", "a", size=10, blob="a1"), container_file("cfile_b", "b", size=20)
+SEEN = {
+    "all": Seen(version=1, files={"a": A}, sandbox=b"here"),
+    "an older version": Seen(version=0, files={"a": A}, sandbox=b"here"),
+    "a newer version": Seen(version=2, files={"a": A}, sandbox=b"here"),
+    "no file": Seen(version=1, sandbox=b"here"),
+    "another file": Seen(version=1, files={"a": replace(A, id="cfile_x", size=99)}, sandbox=b"here"),
+    "other content": Seen(version=1, files={"a": replace(A, blob="a0")}, sandbox=b"here"),
+    "a file too many": Seen(version=1, files={"a": A, "c": replace(A, path="c")}, sandbox=b"here"),
+    "nothing": None,
+}
+
+
+@pytest.mark.parametrize("seen", SEEN)
+async def test_a_change_comes_to_the_same_whatever_was_seen(records: Records, seen: str) -> None:
+    await records.create_container(container(cells=1))
+    await records.change_container("cntr_1", Change(put=[A, B]))
+    await records.hold_container("cntr_1", "ann", "gw_1")
+    hold, c = Hold("gw_1", 1), container_file("cfile_c", "c", size=40)
+    newer = replace(A, id="cfile_new", size=11, blob="a2", created_at=7)
+    change = Change(put=[newer, c], gone=[B], ran=True, cells=2, at=9, hold=hold, seen=SEEN[seen])
+    changed = await records.change_container("cntr_1", change)
+    kept = replace(newer, id="cfile_a", created_at=5)
+    assert changed == Changed(version=2, files=(kept, c), gone=(B,))
+    assert await records.all_container_files("cntr_1") == [kept, c]
+    assert await records.bytes_of("ann") == 51
+    found = await records.get_container("cntr_1", "ann")
+    noted = b"here" if (told := SEEN[seen]) is not None and told.version == 1 else b""
+    assert found == container(last_active_at=9, cells=3, version=2, holder="gw_1", epoch=1, sandbox=noted)
+    before, after = await records.get_version("cntr_1", 1), await records.get_version("cntr_1", 2)
+    first = {"a": FileRef("cfile_a", "a1"), "b": FileRef("cfile_b", "b")}
+    assert before == Version(number=1, files=first, requirements=(), cells=1)
+    second = {"a": FileRef("cfile_a", "a2"), "c": FileRef("cfile_c", "b")}
+    assert after == Version(number=2, files=second, requirements=(), cells=3)
+
+
+async def test_who_has_seen_all_is_fenced_as_well(records: Records) -> None:
+    await records.create_container(container())
+    await records.hold_container("cntr_1", "ann", "gw_1")
+    await records.hold_container("cntr_1", "ann", "gw_1")
+    seen = Seen(version=0, sandbox=b"here")
+    late = Change(put=[container_file("cfile_1")], ran=True, cells=1, at=9, hold=Hold("gw_1", 1), seen=seen)
+    with pytest.raises(Fenced):
+        await records.change_container("cntr_1", late)
+    assert await records.get_container("cntr_1", "ann") == container(holder="gw_1", epoch=2)
+    assert await records.all_container_files("cntr_1") == []
+    await records.delete_container("cntr_1", "ann")
+    with pytest.raises(NotFound, match="'cntr_1' not found"):
+        await records.change_container("cntr_1", late)
+
+
+async def test_of_several_who_have_seen_the_same_one_notes_its_sandbox(records: Records) -> None:
+    await records.create_container(container())
+    changes = [
+        Change(put=[container_file(f"cfile_{n}")], ran=True, cells=1, seen=Seen(version=0, sandbox=b"%d" % n))
+        for n in range(10)
+    ]
+    made = await asyncio.gather(*(records.change_container("cntr_1", change) for change in changes))
+    versions = [one.version for one in made if one is not None]
+    assert sorted(versions) == list(range(1, 11))
+    found = await records.get_container("cntr_1", "ann")
+    assert found == container(version=10, cells=10, sandbox=b"%d" % versions.index(1))
+    assert len(await records.all_container_files("cntr_1")) == 10
+    assert await records.bytes_of("ann") == 10
 
 
 async def test_one_number_is_given_once(records: Records) -> None:

@@ -19,8 +19,8 @@ from tests.helpers.postgres_proxy import PostgresProxy, encrypting, standing_bef
 
 from belljar.database_address import Address
 from belljar.errors import BadSettings, StoreUnavailable
-from belljar.gateway.store.base import Blob, Change, GatewayRecord, Hold, Page, Records
-from belljar.gateway.store.postgres import connections, schema
+from belljar.gateway.store.base import Blob, Change, GatewayRecord, Hold, Page, Records, Seen
+from belljar.gateway.store.postgres import changes, connections, schema
 from belljar.gateway.store.postgres import statements as sql
 from belljar.gateway.store.postgres.records import PostgresRecords
 from belljar.gateway.store.postgres.schema import MIGRATIONS, Migration
@@ -75,6 +75,14 @@ CHANGE = Change(
     ran=True,
     hold=HOLD,
     most=1000,
+)
+SEEN = Change(
+    put=[container_file("cfile_2", size=5), container_file("cfile_9", path="cfile_1", size=7)],
+    ran=True,
+    cells=2,
+    at=9,
+    hold=HOLD,
+    seen=Seen(version=1, files={"cfile_1": container_file("cfile_1", size=10)}, sandbox=b"here"),
 )
 CASES = [
     Case("beat", sql.BEAT.sql, lambda r: r.beat(GATEWAY, 60), repeatable=False),
@@ -134,6 +142,7 @@ CASES = [
         lambda r: r.change_container("cntr_1", Change(gone=[container_file("cfile_1", size=10)])),
         _held,
     ),
+    Case("change_container, seen", changes.MAKE_SEEN, lambda r: r.change_container("cntr_1", SEEN), _held),
     Case("delete_container", sql.DELETE_CONTAINER.sql, lambda r: r.delete_container("cntr_1", "ann"), _held),
     Case("add_file", sql.ADD_FILE.sql, lambda r: r.add_file(file("file_2", size=30), 40), _file),
     Case("delete_file", sql.DELETE_FILE.sql, lambda r: r.delete_file("file_1", "ann"), _file),

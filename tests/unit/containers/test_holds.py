@@ -334,6 +334,29 @@ def test_idle_here_but_used_elsewhere_is_not_given_up(play: Callable[[Scenario],
     play(scenario)
 
 
+def test_cells_are_counted_with_what_they_changed(play: Callable[[Scenario], None]) -> None:
+    async def scenario(stage: Stage) -> None:
+        container = await stage.make()
+        for count, code in enumerate(("ok", "append", "ok"), 1):
+            await stage.wait(1)
+            await stage.a.run(container, code)
+            found = await stage.fresh(container)
+            assert (found.cells, found.version, found.last_active_at) == (count, count, 1000 + count)
+        await stage.wait(60)
+        async with stage.a.containers.use(container) as use:
+            begun = use.run(Cell("ok"))
+            await anext(begun)
+            # Others see that it is in use before it has changed anything; it counts when that is known.
+            async with asyncio.timeout(30):
+                while (await stage.fresh(container)).last_active_at != 1063:  # noqa: ASYNC110 - of another thread
+                    await asyncio.sleep(0.01)
+            assert (await stage.fresh(container)).cells == 3
+            await begun.aclose()
+        assert (await stage.fresh(container)).cells == 4, "left, and counted all the same"
+
+    play(scenario)
+
+
 # -- sandboxes that outlive their gateway -----------------------------------------------------------------------------
 
 

@@ -8,7 +8,7 @@ begun whose changes have not been taken yet, else `WARM`.
 | COLD          | use                         | a sandbox is made, and every file put into it               | WARM     |
 | COLD          | a file is put or deleted    | in the store alone                                          | COLD     |
 | WARM, RUNNING | a file is put or deleted    | in sandbox and store; undone in the one if the other fails  | the same |
-| WARM          | a cell begins               | it counts, even if it never ends                            | RUNNING  |
+| WARM          | a cell begins               | it counts; the first of all, even if its gateway dies in it | RUNNING  |
 | RUNNING       | it ends                     | what it changed is taken; a loss of variables has been told | WARM     |
 | RUNNING       | its caller goes             | it is stopped, everything is compared and taken             | WARM     |
 | RUNNING       | the sandbox is lost         | it is given up; the next caller is told of the loss         | COLD     |
@@ -36,7 +36,7 @@ from enum import Enum
 from belljar.errors import BelljarError, Fenced
 from belljar.gateway.containers import incoming as arriving
 from belljar.gateway.containers import names, workspace
-from belljar.gateway.containers.hold import Held, Holding, not_found
+from belljar.gateway.containers.hold import Held, Holding, not_found, write_note
 from belljar.gateway.containers.incoming import Incoming
 from belljar.gateway.containers.services import Services
 from belljar.gateway.containers.use import Use
@@ -89,6 +89,8 @@ class Container:
         self._active_at = services.clock()
         self.cells = 0
         """Cells that it has run, in whichever sandbox."""
+        self.stored_active_at = 0
+        """When it was in use last, as far as the store is known to know."""
 
     # -- what it is ---------------------------------------------------------------------------------------------
 
@@ -208,6 +210,7 @@ class Container:
             return False
         if self._services.policy.spec(fresh).limits != live.spec.limits:
             return False
+        self.stored_active_at = fresh.last_active_at
         if fresh.version != live.version:
             async with self._files:
                 await workspace.reconcile(live, await self._records.all_container_files(self.id), self._blobs)
@@ -233,7 +236,7 @@ class Container:
         return self._holding.make_live(sandbox, fresh, hold)
 
     def _know(self, fresh: ContainerRecord) -> None:
-        self._minutes, self.cells = fresh.minutes, fresh.cells
+        self._minutes, self.cells, self.stored_active_at = fresh.minutes, fresh.cells, fresh.last_active_at
         self.touch()
 
     async def note(self, live: Live) -> None:
@@ -271,14 +274,18 @@ class Container:
             services = self._services
             now = services.clock()
             figures = [arriving.make_figure(self.id, one, now) for one in shown]
+            note = write_note(live, live.version + 1)
             try:
-                return await workspace.collect(
-                    live, changed, figures, self._records, self._blobs, services.policy, int(now)
+                collected = await workspace.collect(
+                    live, changed, figures, self._records, self._blobs, services.policy, int(now), note
                 )
             except Fenced:
+                live.lost = True
                 if live.given_up:
                     await self._holding.read()  # it may be gone, which says more
                 raise
+            self.stored_active_at = int(now)
+            return collected
 
     # -- end ----------------------------------------------------------------------------------------------------
 

@@ -128,10 +128,9 @@ class Holding:
 
     async def note(self, live: Live) -> None:
         """By what the next gateway finds the sandbox, where it can be found, and of which version it is."""
-        handle = live.sandbox.handle
-        if live.hold is not None and handle is not None and live.noted != live.version:
-            note = _Note(handle.url, handle.id, live.version, live.memory)
-            await self._records.note_sandbox(self._id, live.hold, msgspec.json.encode(note))
+        note = write_note(live, live.version)
+        if note is not None and live.hold is not None and live.noted != live.version:
+            await self._records.note_sandbox(self._id, live.hold, note)
             live.noted = live.version
 
     async def forget(self, live: Live) -> None:
@@ -148,6 +147,14 @@ class _Note(Struct, frozen=True, array_like=True):
     id: str
     version: int
     memory: str
+
+
+def write_note(live: Live, version: int) -> bytes | None:
+    """Where a sandbox is that is of this version; None for one that nobody else could find."""
+    handle = live.sandbox.handle
+    if live.hold is None or handle is None:
+        return None
+    return msgspec.json.encode(_Note(handle.url, handle.id, version, live.memory))
 
 
 def _read_note(noted: bytes) -> _Note | None:

@@ -18,6 +18,9 @@ from belljar.sandbox.outputs import Exit, FileChanged, Output
 if TYPE_CHECKING:
     from belljar.gateway.containers.container import Container
 
+_STALE = 10.0
+"""Seconds by which the store may be late in what it says of the last use."""
+
 
 class Use:
     """The right to run cells in a container's sandbox, one after the other, while the context lasts."""
@@ -30,7 +33,6 @@ class Use:
         self._clock = services.clock
         self._outputs: AsyncGenerator[Output, None] | None = None
         self._touching: asyncio.Future[None] | None = None
-        self._touched_at = 0
         self.began = version
         """The version that it found."""
         self.version = version
@@ -55,7 +57,11 @@ class Use:
         live.unseen |= live.running
         live.running = True
         self._container.cells += 1
-        await self._touch(1)
+        if self._container.cells == 1:  # from now on a lost sandbox means lost variables, however it is lost
+            await self._touch(1)
+        else:
+            live.uncounted += 1
+            await self._touch_if_stale()
         outputs = self._outputs = live.sandbox.run(cell)
         end: Exit | None = None
         try:
@@ -83,7 +89,7 @@ class Use:
         if all(one in live.requirements for one in requirements):
             return
         await live.sandbox.install(requirements)
-        await self._touch()
+        await self._touch_if_stale()
         live.requirements, version = await self._container.require(live, requirements)
         self._leave(version)
 
@@ -96,6 +102,8 @@ class Use:
         """
         blobs = await asyncio.gather(*(self._blob(data) for data, _ in pictures))
         shown = [Incoming("", blob, type, "assistant") for blob, (_, type) in zip(blobs, pictures, strict=True)]
+        if self._touching is not None:
+            await asyncio.wait([self._touching])  # so that the version has the first cell as well
         collected = await self._container.collect(self._live, changed, shown)
         self.left_out, self.gone = tuple(collected.left_out), tuple(collected.gone)
         self.figures = tuple(collected.figures)
@@ -124,9 +132,9 @@ class Use:
                 with suppress(BelljarError):
                     await self.collect(())
             await self._container.note(live)
+            if self._outputs is not None:
+                await self._touch_if_stale()
             if self._touching is not None:
-                if int(self._clock()) > self._touched_at:
-                    await self._touch()
                 await self._touching
         except Fenced:
             live.lost = True
@@ -138,10 +146,15 @@ class Use:
             await writer.write(data)
             return await writer.finish()
 
+    async def _touch_if_stale(self) -> None:
+        """Others go by what the store says, and a change says it too: so there is mostly nothing to do."""
+        if self._clock() - self._container.stored_active_at >= _STALE:
+            await self._touch()
+
     async def _touch(self, cells: int = 0) -> None:
         """Tell the store that the container is in use, and of cells that begin; it writes that while the cell runs."""
         if self._touching is not None:
             await self._touching
-        self._touched_at = int(self._clock())
-        writing = self._records.touch_container(self._container.id, self._touched_at, cells, self._live.hold)
+        at = self._container.stored_active_at = int(self._clock())
+        writing = self._records.touch_container(self._container.id, at, cells, self._live.hold)
         self._touching = asyncio.ensure_future(writing)

@@ -14,7 +14,7 @@ from belljar.errors import BelljarError, Fenced, Lost, NotFound, OperatorError, 
 from belljar.gateway.containers import names
 from belljar.gateway.containers.policy import Policy
 from belljar.gateway.store import blob_slices
-from belljar.gateway.store.base import Blob, Blobs, Change, ContainerFileRecord, Hold, Records, Version
+from belljar.gateway.store.base import Blob, Blobs, Change, ContainerFileRecord, Hold, Records, Seen, Version
 from belljar.sandbox import explain
 from belljar.sandbox.base import MIB, Content, FileInfo, Sandbox, Spec, Workspace
 from belljar.sandbox.outputs import FileChanged
@@ -80,6 +80,8 @@ class Live:
     known: dict[str, Known] = field(default_factory=dict)
     running: bool = False
     """A cell was begun, and what it changed has not been taken yet."""
+    uncounted: int = 0
+    """Cells that were begun, and are counted with the next change."""
     unseen: bool = False
     """Something may have changed that no cell told of: everything is compared before it is taken."""
     lost: bool = False
@@ -98,10 +100,12 @@ class Live:
     def usable(self) -> bool:
         return not self.lost and self.sandbox.alive
 
-    def reach(self, version: int, *, ours: bool) -> None:
-        """A change of `ours` made this version; one of somebody else's before it is still to be looked at."""
-        if ours and version == self.version + 1:
+    def reach(self, version: int, *, ours: bool) -> bool:
+        """A change of `ours` made this version; False where another's before it is still to be looked at."""
+        reached = ours and version == self.version + 1
+        if reached:
             self.version = version
+        return reached
 
     def note(self, record: ContainerFileRecord, info: FileInfo | FileChanged) -> None:
         self.known[record.path] = Known(record, info.size, info.modified)
@@ -324,11 +328,12 @@ async def collect(
     blobs: Blobs,
     policy: Policy,
     now: int,
+    note: bytes | None = None,
 ) -> Collected:
     """Take what changed into the store, and forget there what is gone from the workspace: as one change.
 
     Where a cell was left before it told what it changed (`live.unseen`), everything is compared instead. `figures` are
-    no files of the workspace, and kept with the rest.
+    no files of the workspace, and kept with the rest. `note` tells where the sandbox is found that has all of it.
     """
     gone: list[ContainerFileRecord] = []
     took: list[tuple[Found, Blob]] = []
@@ -355,12 +360,17 @@ async def collect(
     if live.given_up:
         raise Fenced(f"the sandbox of container {live.container_id} was given up before its files were kept")
     put = [*(_record(live, info, blob, now) for info, blob in took), *figures]
+    there = {info.name: live.known[info.name].record for info, _ in took if info.name in live.known}
+    seen = Seen(version=live.version, files=there, sandbox=note)
+    counted = live.uncounted
     # Of what is gone, that of which a newer one was put there meanwhile stays.
-    made = await records.change_container(
-        live.container_id, Change(put=put, gone=gone, ran=live.running, hold=live.hold)
-    )
+    change = Change(put=put, gone=gone, ran=live.running, cells=counted, at=now, hold=live.hold, seen=seen)
+    made = await records.change_container(live.container_id, change)
     assert made is not None, "it is made of whatever version there is"
-    live.reach(made.version, ours=bool(made.files or made.gone or live.running))
+    live.uncounted -= counted
+    ours = bool(made.files or made.gone or live.running)
+    if live.reach(made.version, ours=ours) and note is not None:
+        live.noted = made.version
     for record in gone:
         del live.known[record.path]
     taken, shown = made.files[: len(took)], made.files[len(took) :]

@@ -133,7 +133,7 @@ class ContainerRecord(Struct, frozen=True, kw_only=True):
     network: bytes = b'{"type":"disabled"}'
     requirements: tuple[str, ...] = ()
     cells: int = 0
-    """Cells begun so far: above 0, a lost sandbox means lost variables."""
+    """Cells begun so far, but for one whose gateway died in it: above 0, a lost sandbox means lost variables."""
     deleted: bool = False
     hosted: bytes = b""
     """What is known of the container that a provider has for it, where that runs the code."""
@@ -189,6 +189,16 @@ class Version(Struct, frozen=True, kw_only=True):
     cells: int
 
 
+class Seen(Struct, frozen=True, kw_only=True):
+    """What its holder knows of a container: where that is still so, a change of it needs no look before."""
+
+    version: int
+    files: Mapping[str, ContainerFileRecord] = {}
+    """By path, what is there of what the change puts."""
+    sandbox: bytes | None = None
+    """To be noted of its sandbox if the change makes the version after this one; None leaves what is noted."""
+
+
 class Change(Struct, frozen=True, kw_only=True):
     """What makes the next version of a container, whole or not at all."""
 
@@ -200,6 +210,11 @@ class Change(Struct, frozen=True, kw_only=True):
     """All packages that it has from now on; None leaves them."""
     ran: bool = False
     """A cell ended: that is a change even if no file did."""
+    cells: int = 0
+    """Cells that it has begun more than are counted yet."""
+    at: int = 0
+    """When it was in use, where the change makes a version."""
+    seen: Seen | None = None
     after: int | None = None
     """Make it of this version alone; None takes whatever there is."""
     hold: Hold | None = None

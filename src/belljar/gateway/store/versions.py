@@ -21,6 +21,12 @@ from belljar.gateway.store.base import (
 from belljar.gateway.store.rows import CONTAINER_FILES
 from belljar.gateway.store.version_log import Before
 
+_ADVANCE = """
+    UPDATE containers SET version = ?, requirements = ?, cells = ?, last_active_at = max(last_active_at, ?),
+        sandbox = coalesce(?, sandbox)
+    WHERE id = ?
+"""
+
 
 class Refusal(Enum):
     """Why a change was not made."""
@@ -48,12 +54,12 @@ def make(connection: sqlite3.Connection, id: str, change: Change) -> Changed | R
     charge(connection, owner, added, change.most)
     had = None if change.requirements is None else version_log.decode_requirements(requirements)
     if before or change.ran or had != change.requirements:
+        noted = change.seen.sandbox if change.seen is not None and change.seen.version == version else None
         version += 1
+        cells += change.cells
         if change.requirements is not None:
             requirements = version_log.encode_requirements(change.requirements)
-        connection.execute(
-            "UPDATE containers SET version = ?, requirements = ? WHERE id = ?", (version, requirements, id)
-        )
+        connection.execute(_ADVANCE, (version, requirements, cells, change.at, noted, id))
         connection.execute(
             "INSERT INTO container_versions (container_id, number, cells, before) VALUES (?, ?, ?, ?)",
             (id, version, cells, version_log.encode(Before(before, had))),

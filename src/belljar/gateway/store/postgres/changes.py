@@ -43,9 +43,46 @@ _PUT = """
 """
 _ADVANCE = """
     WITH changed AS (
-        UPDATE belljar.containers SET version = $2, requirements = $3, bytes = greatest(bytes + $4, 0) WHERE id = $1
+        UPDATE belljar.containers SET version = $2, requirements = $3, bytes = greatest(bytes + $4, 0), cells = $5,
+            last_active_at = greatest(last_active_at, $8), sandbox = coalesce($9, sandbox)
+        WHERE id = $1
     ) INSERT INTO belljar.container_versions (container_id, number, cells, before, token) VALUES ($1, $2, $5, $6, $7)
 """
+MAKE_SEEN = """
+    WITH there AS (
+        SELECT path, id, blob FROM belljar.container_files
+        WHERE container_id = $1 AND (path = ANY($11::text[]) OR id = ANY($18::text[]))
+    ), same AS (
+        SELECT 1 FROM there JOIN unnest($19::text[], $20::text[], $21::text[]) AS seen (path, id, blob)
+            USING (path, id, blob)
+    ), changed AS (
+        UPDATE belljar.containers SET version = version + 1, cells = cells + $5, bytes = greatest(bytes + $9, 0),
+            last_active_at = greatest(last_active_at, $6), sandbox = coalesce($7, sandbox)
+        WHERE id = $1 AND version = $4 AND ($2::text IS NULL OR holder = $2 AND epoch = $3)
+            AND (SELECT count(*) FROM there) = cardinality($19::text[])
+            AND (SELECT count(*) FROM same) = cardinality($19::text[])
+        RETURNING version, cells, owner
+    ), gone AS (
+        DELETE FROM belljar.container_files AS f USING changed WHERE f.id = ANY($18::text[])
+    ), put AS (
+        INSERT INTO belljar.container_files (id, container_id, path, created_at, size, modified, source, blob, type)
+        SELECT one.id, $1, path, created_at, size, modified, source, blob, type
+        FROM changed, unnest($10::text[], $11::text[], $12::bigint[], $13::bigint[], $14::float8[], $15::text[],
+            $16::text[], $17::text[]) WITH ORDINALITY
+            AS one (id, path, created_at, size, modified, source, blob, type, nth)
+        ORDER BY nth
+        ON CONFLICT (container_id, path) DO UPDATE SET
+            size = excluded.size, modified = excluded.modified, source = excluded.source, blob = excluded.blob,
+            type = excluded.type
+    ), charged AS (
+        INSERT INTO belljar.usage AS u (owner, bytes) SELECT owner, greatest($9, 0) FROM changed WHERE $9 <> 0
+        ON CONFLICT (owner) DO UPDATE SET bytes = greatest(u.bytes + $9, 0)
+    )
+    INSERT INTO belljar.container_versions (container_id, number, cells, before, token)
+    SELECT $1, version, cells, $8, $22 FROM changed RETURNING number
+"""
+"""A change whole in one statement, by who knows what is there. It rests on the version alone: where the row has that
+one, every file is as the statement sees it, since whoever changes one changes the version under the row's lock."""
 _CHARGE = """
     INSERT INTO belljar.usage AS u (owner, bytes) SELECT $1, greatest($2::bigint, 0) WHERE $2::bigint <= $3::bigint
     ON CONFLICT (owner) DO UPDATE SET bytes = greatest(u.bytes + $2::bigint, 0)
@@ -80,13 +117,58 @@ async def make(connection: Connection, id: str, change: Change, token: str, *, a
                 await connection.execute(_DELETE, [one.id for one in gone], timeout=TIMEOUT)
             if files:
                 await connection.execute(_PUT, id, *_columns(files), timeout=TIMEOUT)
+            noted = change.seen.sandbox if change.seen is not None and change.seen.version == version else None
             version += 1
+            cells += change.cells
             if change.requirements is not None:
                 requirements = version_log.encode_requirements(change.requirements)
             body = version_log.encode(Before(before, had))
-            await connection.execute(_ADVANCE, id, version, requirements, added, cells, body, token)
+            values = (id, version, requirements, added, cells, body, token, change.at, noted)
+            await connection.execute(_ADVANCE, *values)
             await _charge(connection, owner, added, change.most)
         return Changed(version=version, files=tuple(files), gone=tuple(gone))
+
+
+async def make_seen(connection: Connection, id: str, change: Change, token: str) -> Changed | None:
+    """Make it in one go by what its maker has seen; None where that cannot be told to be so any more, or is too much.
+
+    Then nothing was done.
+    """
+    seen = change.seen
+    by_path = {one.path: one for one in change.put}
+    if seen is None or not can_be_seen(change) or any(one.path in by_path for one in change.gone):
+        return None
+    there = {path: seen.files[path] for path in by_path if path in seen.files}
+    before: dict[str, FileRef | None] = {one.path: FileRef(one.id, one.blob) for one in change.gone}
+    expected = [*change.gone, *there.values()]
+    files, added = _place(change.put, there, before)
+    added -= sum(one.size for one in change.gone)
+    hold = (None, None) if change.hold is None else (change.hold.gateway, change.hold.epoch)
+    made = await connection.fetchrow(
+        MAKE_SEEN,
+        id,
+        *hold,
+        seen.version,
+        change.cells,
+        change.at,
+        seen.sandbox,
+        version_log.encode(Before(before, None)),
+        added,
+        *_columns(files),
+        [one.id for one in change.gone],
+        [one.path for one in expected],
+        [one.id for one in expected],
+        [one.blob for one in expected],
+        token,
+        timeout=TIMEOUT,
+    )
+    return None if made is None else Changed(version=made[0], files=tuple(files), gone=tuple(change.gone))
+
+
+def can_be_seen(change: Change) -> bool:
+    """That a change needs to know nothing but what is at its paths, and is one in any case."""
+    changes = change.ran or change.put or change.gone
+    return bool(changes) and change.requirements is None and change.after is None and change.most is None
 
 
 async def _find(connection: Connection, id: str, change: Change) -> dict[str, ContainerFileRecord]:

@@ -350,6 +350,8 @@ class PostgresRecords:
         async def make(connection: Connection) -> Changed | None:
             nonlocal tried
             again, tried = tried, True
+            if not again and (made := await changes.make_seen(connection, id, change, token)) is not None:
+                return made
             return await changes.make(connection, id, change, token, again=again)
 
         try:
