@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Self, cast
 
-from tests.helpers import forked
+from tests.helpers import forked, loop_guard
 from tests.helpers.forked import Forked
 from tests.helpers.loop_guard import BLOCKED
 from tests.helpers.processes import OwnProcess
@@ -61,8 +61,13 @@ class House(OwnProcess):
         environment: dict[str, str] | None = None,
         discover: bool = False,
         preload: bool = False,
+        most: float = loop_guard.MOST,
     ) -> None:
-        """With `preload`, it has the data stack ready, as it usually would: for one that serves many tests."""
+        """With `preload`, it has the data stack ready, as it usually would: for one that serves many tests.
+
+        `most` is how many seconds its event loop may be held by one thing.
+        """
+        self._most = most
         self.command = [
             "serve", "--json", "--port", "0", "--state-dir", str(state),
             "--log-level", "warning", *([] if discover else ["--no-discover"]), *flags,
@@ -88,7 +93,7 @@ class House(OwnProcess):
         return self
 
     def start(self, **options: Any) -> subprocess.Popen[str]:
-        return Forked(*self.command, guard=True, preload=self._preload, stdin=subprocess.DEVNULL, **options)
+        return Forked(*self.command, guard=self._most, preload=self._preload, stdin=subprocess.DEVNULL, **options)
 
     @property
     def base_url(self) -> str:

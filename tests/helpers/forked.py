@@ -54,7 +54,7 @@ class Forked(subprocess.Popen[str]):
     def __init__(
         self,
         *argv: str,
-        guard: bool = False,
+        guard: float | None = None,
         preload: bool = False,
         session: bool = False,
         terminal: bool = False,
@@ -62,8 +62,9 @@ class Forked(subprocess.Popen[str]):
     ) -> None:
         """`belljar argv…`; or with `-c`, a program.
 
-        With a `guard` over its event loop. Without `preload`, sandboxes load of the data stack what code asks for, and
-        starting takes a second less. With a `session` of its own; `terminal`: that of its standard input.
+        With a `guard` over its event loop, which tells of what holds it for longer than so many seconds. Without
+        `preload`, sandboxes load of the data stack what code asks for, and starting takes a second less.
+        With a `session` of its own; `terminal`: that of its standard input.
         """
         how = {"guard": guard, "preload": preload, "session": session or terminal, "terminal": terminal}
         self._asked = {"argv": argv, **how}
@@ -170,8 +171,8 @@ def _become(asked: dict[str, Any], streams: Sequence[int]) -> NoReturn:
     code: object = 1
     try:
         _surround(asked, streams)
-        if asked["guard"]:
-            loop_guard.install()
+        if asked["guard"] is not None:
+            loop_guard.install(asked["guard"])
         if not asked["preload"]:
             vars(environments)["PRELOAD"] = ()
         code = _run(*asked["argv"])

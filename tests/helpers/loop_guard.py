@@ -35,7 +35,13 @@ def watch(loop: asyncio.AbstractEventLoop, tell: Callable[[str], object], most: 
 
     def look() -> None:
         done, begun, asleep, told = threading.Event(), time.clock_gettime(clock), 0, False
-        loop.call_soon_threadsafe(done.set)
+        ended: list[float] = []
+
+        def end() -> None:
+            ended.append(time.thread_time())
+            done.set()
+
+        loop.call_soon_threadsafe(end)
         while not done.wait(STEP) and loop.is_running():
             asleep = asleep + 1 if sleeps() else 0
             worked, waited = time.clock_gettime(clock) - begun, asleep * STEP
@@ -43,6 +49,8 @@ def watch(loop: asyncio.AbstractEventLoop, tell: Callable[[str], object], most: 
                 told = True
                 how = f"{worked:.2f} s of work" if worked > most else f"{waited:.2f} s of waiting"
                 tell(f"{BLOCKED} by {how}:\n{''.join(traceback.format_stack(sys._current_frames()[owner]))}")
+        if ended and not told and ended[0] - begun > most:  # by something that let not even this thread look
+            tell(f"{BLOCKED} by {ended[0] - begun:.2f} s of work in one step")
 
     def guard() -> None:
         while not loop.is_closed():
@@ -56,13 +64,13 @@ def watch(loop: asyncio.AbstractEventLoop, tell: Callable[[str], object], most: 
     threading.Thread(target=guard, daemon=True, name="loop-guard").start()
 
 
-def install() -> None:
+def install(most: float) -> None:
     """Over every loop of this program, which tells by standard error."""
     make = uvloop.new_event_loop
 
     def watched(*given: Any) -> Any:
         loop = make(*given)
-        watch(loop, lambda told: print(told, file=sys.stderr, flush=True))
+        watch(loop, lambda told: print(told, file=sys.stderr, flush=True), most)
         return loop
 
     uvloop.new_event_loop = watched

@@ -26,6 +26,11 @@ encode = _encoder.encode
 """Any of our values, as JSON bytes."""
 DEEPEST = 200
 """Levels of others' JSON: what could be read only just could not be written again, inside the levels of an answer."""
+MOST_VALUES = 200_000
+"""Values of others' JSON: a decoder lets nobody else run while it makes them, and each takes 30 times its text."""
+_PIECE = 1 << 18
+"""Bytes that are looked at without a break: others get their turn in between."""
+_SEARCHED = 1 << 20
 _RUN = 32
 """Events that are encoded at once: more would gain nothing more, and keep the first of them waiting."""
 
@@ -34,8 +39,14 @@ class TooDeep(msgspec.DecodeError):
     """More than `DEEPEST` levels."""
 
 
+class TooMany(msgspec.DecodeError):
+    """More than `MOST_VALUES` values."""
+
+
 def decode(text: bytes | str) -> Json:
     """A value from whoever wrote the text; raises `msgspec.DecodeError` whatever is wrong with it."""
+    if len(text) > MOST_VALUES and _has_many(text.encode("utf-8", "replace") if isinstance(text, str) else text):
+        raise TooMany(f"more than {MOST_VALUES} values")
     try:
         value = msgspec.json.decode(text)
     except RecursionError:
@@ -48,13 +59,39 @@ def decode(text: bytes | str) -> Json:
 
 
 def has_lone_surrogate(text: bytes) -> bool:
-    """Whether half of a pair stands alone in it, escaped or as bytes: what makes a decoder fail in words of its own."""
+    """Whether half of a pair stands alone in it, escaped or as bytes: what makes a decoder fail in words of its own.
+
+    Not told of a text that is too long to be searched while others wait.
+    """
+    if len(text) > _SEARCHED:
+        return False
     escaped = text.replace(rb"\\", b"")
     return _LONE.search(_PAIR.sub(b"", escaped)) is not None
 
 
 _PAIR = re.compile(rb"\\ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}", re.IGNORECASE)
 _LONE = re.compile(rb"\\ud[89a-f][0-9a-f]{2}|\xed[\xa0-\xbf]", re.IGNORECASE)
+
+
+def _has_many(text: bytes) -> bool:
+    """Whether there are more than `MOST_VALUES`: each stands after a bracket or a comma. Those in strings are none."""
+    if sum(_count_starts(text, at, at + _PIECE) for at in range(0, len(text), _PIECE)) < MOST_VALUES:
+        return False
+    found, at, inside = 0, 0, False
+    while at < len(text) and found < MOST_VALUES:
+        piece = text[at : at + _PIECE]
+        if (len(piece) - len(piece.rstrip(b"\\"))) % 2:  # its last character escapes the next
+            piece = text[at : at + _PIECE + 1]
+        at += len(piece)
+        parts = piece.replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')
+        outside = b"".join(parts[inside::2])
+        found += _count_starts(outside, 0, len(outside))
+        inside ^= len(parts) % 2 == 0
+    return found >= MOST_VALUES
+
+
+def _count_starts(text: bytes, start: int, end: int) -> int:
+    return text.count(b",", start, end) + text.count(b"[", start, end) + text.count(b"{", start, end)
 
 
 def _is_deep(text: bytes | str, value: Json) -> bool:

@@ -93,6 +93,11 @@ def read_json(body: bytes) -> dict[str, Json]:
         raise InvalidRequest(
             f"The request body is nested too deep: at most {codec.DEEPEST} levels are allowed. Send a flatter object."
         ) from None
+    except codec.TooMany:
+        raise InvalidRequest(
+            f"The request body has too many values: at most {codec.MOST_VALUES} numbers, strings, arrays and objects"
+            " are allowed. Send fewer items at once."
+        ) from None
     except msgspec.DecodeError as error:
         why = _LONE if codec.has_lone_surrogate(body) else f"{error}"
         raise InvalidRequest(f"The request body is not valid JSON: {why}.") from None

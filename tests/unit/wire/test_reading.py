@@ -9,10 +9,12 @@ from typing import Any
 import msgspec
 import pytest
 import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 from openai.types.responses import input_token_count_params, response_compact_params, response_create_params
 
 from belljar.errors import InvalidRequest
-from belljar.wire import reading
+from belljar.wire import codec, reading
 from belljar.wire.extras import RequestExtras
 from belljar.wire.items import InputText, Message
 from belljar.wire.requests import CompactRequest, CreateContainer, CreateResponse, ExpiresAfter, StreamOptions
@@ -66,12 +68,34 @@ def test_an_object_is_read() -> None:
         (b'{"a": ' + b"[" * 200 + b"]" * 200 + b"}", "nested too deep"),
         (b'{"a": ' + b'{"a":' * 200 + b"1" + b"}" * 201, "nested too deep"),
         (b'{"a": ' + b"[" * 100_000, "nested too deep"),
+        (b'{"a": [' + b"[]," * 200_000 + b"[]]}", "at most 200000"),
+        (b'{"a": ["",' + b'"\\",",' * 200_000 + b'""]}', "at most 200000"),
     ],
 )
 def test_what_is_no_object_is_refused_in_a_plain_sentence(body: bytes, said: str) -> None:
     with pytest.raises(InvalidRequest, match=said) as caught:
         reading.read_json(body)
     assert (caught.value.param, caught.value.fault) == (None, None)
+
+
+@pytest.mark.parametrize(
+    "text", [",[{" * 200_000, '\\",' * 200_000, '"' * 400_000 + ",", "\\" * 300_001 + ',"[' * 100_000]
+)
+def test_what_stands_in_a_string_is_no_value(text: str) -> None:
+    """Wherever the text is cut to be looked at in pieces."""
+    for shift in range(3):
+        data = {"a": ["x" * shift + text]}
+        assert reading.read_json(json.dumps(data).encode()) == data
+
+
+@given(st.lists(st.text(alphabet='"\\,[{a'), max_size=8), st.integers(1, 9), st.integers(1, 30))
+def test_values_are_counted_whatever_stands_in_strings(texts: list[str], piece: int, most: int) -> None:
+    data = {"a": texts}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(codec, "_PIECE", piece)
+        patch.setattr(codec, "MOST_VALUES", most)
+        many = codec._has_many(json.dumps(data).encode())
+    assert many == (2 + max(0, len(texts) - 1) >= most)  # each after a bracket or a comma
 
 
 def test_many_brackets_are_not_depth() -> None:

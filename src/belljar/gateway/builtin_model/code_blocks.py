@@ -6,8 +6,8 @@ import ast
 import re
 import warnings
 
-LONGEST = 64 * 1024
-"""Characters of a message that is parsed to see whether it is Python; a fence needs no parsing."""
+LONGEST = 16 * 1024
+"""Characters of a message that is parsed to see whether it is Python, while others wait; a fence needs no parsing."""
 
 _FENCE = re.compile(
     r"^(?P<indent>[ \t]*+)(?P<fence>`{3,}+|~{3,}+)[ \t]*+(?P<language>[^\s`]*+)[^\n`]*+\n"

@@ -61,6 +61,8 @@ _CHARACTERS = 4
 _OBJECT = re.compile(r"\{(?=\s*\")")
 _MOST_OBJECTS = 64
 """That are looked at in a message, each to its end: they may stand in each other."""
+_READ = 256 << 10
+"""Characters of a message: more would keep everybody else waiting."""
 _ABOUT = """\
 I am `belljar`, the built-in model. I do not think: I run the Python you send me, as a fenced block or as the whole \
 message, and tell you what happened. Try:
@@ -138,14 +140,23 @@ def _find_python_parts(message: InputItem) -> tuple[str, ...]:
     """Of a message that is not Python as a whole: notes on the files that came with it stand beside the code."""
     if not isinstance(message, Message) or isinstance(message.content, str):
         return ()
-    texts = (dedent(part.text).strip() for part in message.content if isinstance(part, InputText))
-    return tuple(text for text in texts if is_python(text))
+    texts = [part.text for part in message.content if isinstance(part, InputText)]
+    if sum(map(len, texts)) > LONGEST:
+        return ()
+    return tuple(text for text in (dedent(text).strip() for text in texts) if is_python(text))
 
 
 def _find_facts(request: ModelRequest) -> _Facts:
     items = request.plain_items
     users = [at for at, item in enumerate(items) if isinstance(item, Message) and item.role == "user"]
-    message = dedent(retelling.read_text(items[users[-1]])).strip() if users else ""
+    message = retelling.read_text(items[users[-1]]) if users else ""
+    if len(message) > _READ:
+        raise InvalidRequest(
+            f"The newest message has {len(message)} characters, and the built-in model reads at most {_READ}. Send "
+            "less, upload it as a file, or ask another model.",
+            param="input",
+        )
+    message = dedent(message).strip()
     since = items[users[-1] + 1 :] if users else ()
     usable = () if request.tool_choice == "none" else request.tools
     tools = [tool for tool in usable if isinstance(tool, FunctionTool | CustomTool)]

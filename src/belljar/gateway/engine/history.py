@@ -39,6 +39,10 @@ _KINDS: Mapping[type, ids.Kind] = {
     Compaction: "cmp",
     OtherItem: "item",
 }
+MOST_ITEMS = 10_000
+"""Of a conversation: each is looked at many times in a turn, while others wait."""
+MOST_BYTES = 64 << 20
+"""Of what came before: it is in memory as often as somebody goes on from it."""
 
 
 class History(Struct, frozen=True, kw_only=True):
@@ -82,7 +86,9 @@ async def read_history(
     containers: list[str] = []
     versions: dict[str, int] = {}
     if asked.previous_response_id is not None:
-        for record in await _read_chain(records, asked.previous_response_id, owner, memory or {}):
+        chain = await _read_chain(records, asked.previous_response_id, owner, memory or {})
+        _check_size(sum(len(record.input) + len(record.output) for record in chain))
+        for record in chain:
             before += read_stored_items(record.input)
             before += read_stored_items(record.output)
             if record.container_id is not None:
@@ -92,8 +98,11 @@ async def read_history(
     elif asked.conversation is not None:
         if await records.get_conversation(asked.conversation, owner) is None:
             raise NotFound(f"Conversation with id '{asked.conversation}' not found.")
-        for kept in await records.all_items(asked.conversation):
+        rows = await records.all_items(asked.conversation)
+        _check_size(sum(len(row.body) for row in rows))
+        for kept in rows:
             before += read_stored_items(b"[" + kept.body + b"]")
+    _check_count(len(before) + len(asked.input))
     own = assign_ids(await _dereference(records, asked.input, before, owner), response_id)
     items = [*before, *own]
     _check_items(items)
@@ -220,6 +229,26 @@ def assign_ids(own: Iterable[InputItem], response_id: str) -> list[InputItem]:
                 item = structs.replace(item, id=fresh)
         found.append(item)
     return found
+
+
+def _check_count(count: int) -> None:
+    if count > MOST_ITEMS:
+        raise InvalidRequest(
+            f"Invalid 'input': the conversation would have {count} items, with those that came before. At most "
+            f"{MOST_ITEMS} are allowed. Send fewer, or make it short by POST /v1/responses/compact.",
+            param="input",
+            fault="array_above_max_length",
+        )
+
+
+def _check_size(size: int) -> None:
+    if size > MOST_BYTES:
+        raise InvalidRequest(
+            f"Invalid 'input': what came before has {size} bytes, and at most {MOST_BYTES} can be gone on from. Begin "
+            "anew, with what matters of it.",
+            param="input",
+            fault="string_above_max_length",
+        )
 
 
 def _check_items(items: Sequence[InputItem]) -> None:

@@ -41,12 +41,15 @@ from belljar.http_server.request import Gone, ProtocolRefusal
 from belljar.http_server.routing import Found, Missed, Router
 from belljar.http_server.sender import Sender
 from belljar.wire.faults import Fault
+from belljar.worker_threads import WorkerThreads
 
 Life = Callable[[], AbstractAsyncContextManager[object]]
 
 _UNMATCHED = "unmatched"
 _DROP = re.compile(re.escape(DROP).replace(r"\{id\}", "([^/]+)"))
 _SHOWN = 200
+_READERS = 2
+"""Large bodies that are read at once: the interpreter runs one thread at a time, and so more would only use memory."""
 _FROM = loop_guard.HEADER.encode()
 _OF_HANDSHAKE = (b"sec-websocket-", b"accept-encoding")
 """Headers by which a WebSocket begins: they say nothing of what is asked over it."""
@@ -100,16 +103,20 @@ class GatewayApp:
             open=True,
         )
         self.router = Router(self.routes)
-        self._socket = ResponseSocket(services.engine, quotas, self._access_log, options)
+        self._readers = WorkerThreads("belljar-bodies", _READERS)
+        self._socket = ResponseSocket(services.engine, quotas, self._access_log, options, self._readers)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         match scope["type"]:
             case "http":
-                await self._serve_http(Request(scope, receive, patience=self._options.patience), send)
+                await self._serve_http(self._request(scope, receive), send)
             case "websocket":
                 await self._serve_websocket(scope, receive, send)
             case "lifespan":
                 await self._serve_lifespan(receive, send)
+
+    def _request(self, scope: Scope, receive: Receive) -> Request:
+        return Request(scope, receive, patience=self._options.patience, readers=self._readers)
 
     # -- HTTP ---------------------------------------------------------------------------------------------------------
 
@@ -162,7 +169,7 @@ class GatewayApp:
 
     async def _serve_websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The handshake is a request like any other, and refused like one."""
-        request = Request({**scope, "method": "GET"}, receive, patience=self._options.patience)
+        request = self._request({**scope, "method": "GET"}, receive)
         try:
             self._origins.check(request.headers, keyless=await self._is_keyless())
             if not self._socket.serves(request.path):

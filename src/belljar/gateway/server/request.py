@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import cast, get_args
+from collections.abc import Callable
+from typing import TypeVar, cast, get_args
 
 from belljar.errors import InvalidRequest
 from belljar.gateway.engine.caller import Caller
@@ -13,7 +14,12 @@ from belljar.http_server.reply import JSON
 from belljar.wire import error_messages, reading
 from belljar.wire.items import Json
 from belljar.wire.requests import Include
+from belljar.worker_threads import WorkerThreads
 
+T = TypeVar("T")
+
+SMALL = 128 << 10
+"""Bytes of a body that are read at once: a thread would take longer, and nobody waits long meanwhile."""
 _INCLUDES: tuple[Include, ...] = get_args(Include)
 
 
@@ -45,10 +51,12 @@ class Query(query.Query):
 class Request(request.Request):
     """What was asked, and by whom."""
 
-    __slots__ = ("caller", "forwarded", "sent")
+    __slots__ = ("_readers", "caller", "forwarded", "sent")
 
-    def __init__(self, scope: Scope, receive: Receive, *, patience: float) -> None:
+    def __init__(self, scope: Scope, receive: Receive, *, patience: float, readers: WorkerThreads) -> None:
+        """`readers` read large bodies."""
         super().__init__(scope, receive, patience=patience)
+        self._readers = readers
         self.caller = Caller("", self.id)
         self.forwarded = False
         """Another gateway of this store has passed it on."""
@@ -61,15 +69,17 @@ class Request(request.Request):
             self._query = Query(self.scope["query_string"])
         return cast(Query, self._query)
 
-    async def json(self, limit: int) -> dict[str, Json]:
-        """The body as a JSON object."""
+    async def json(self, limit: int, read: Callable[[dict[str, Json]], T]) -> T:
+        """What `read` makes of the body, a JSON object; that of a large one in a thread."""
         kind = self.content_type
         if kind and kind != JSON and not kind.endswith(b"+json"):
             raise InvalidRequest(
                 f"Unsupported content type: '{kind.decode('latin-1')}'. Send the body as 'application/json'."
             )
-        self.sent = await self.body(limit)
-        return reading.read_json(self.sent)
+        body = self.sent = await self.body(limit)
+        if len(body) <= SMALL:
+            return read(reading.read_json(body))
+        return await self._readers.run(self.caller.owner, lambda: read(reading.read_json(body)))
 
 
 def _read_include(value: str, at: int) -> Include:

@@ -43,7 +43,7 @@ class ChatRoutes:
         return [Route("POST", "/v1/chat/completions", self.create, _ASK)]
 
     async def create(self, request: Request) -> Answer:
-        chat = read_chat(await request.json(self._options.largest_body))
+        chat = await request.json(self._options.largest_body, read_chat)
         asked = chat.request
         run = self._engine.run(asked, request.caller)
         base_url = _format_address(request)

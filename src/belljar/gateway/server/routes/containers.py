@@ -75,7 +75,7 @@ class ContainerRoutes:
         ]
 
     async def create(self, request: Request) -> Answer:
-        asked = reading.read_container(await request.json(self._options.largest_body))
+        asked = await request.json(self._options.largest_body, reading.read_container)
         owner = request.caller.owner
         files = [await self._get_file(id, owner, f"file_ids[{at}]") for at, id in enumerate(asked.file_ids)]
         record = await self._containers.create(
@@ -110,8 +110,8 @@ class ContainerRoutes:
         elif request.content_type in _ARCHIVES:
             made = await self._unpack(request, container, extract=extract)
         else:
-            body = await request.json(self._options.largest_body)
-            made = await self._place(container, _read_file_id(body), request.caller.owner, extract=extract)
+            id = await request.json(self._options.largest_body, _read_file_id)
+            made = await self._place(container, id, request.caller.owner, extract=extract)
         if isinstance(made, list):
             return Reply(200, objects.encode_page(made, len(made), objects.build_container_file))
         return Reply(200, encode(objects.build_container_file(made)))

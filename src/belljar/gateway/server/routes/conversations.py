@@ -39,9 +39,7 @@ class ConversationRoutes:
         ]
 
     async def create(self, request: Request) -> Answer:
-        body = await self._read_body(request, {"metadata", "items"})
-        metadata = reading.read_metadata(body.get("metadata"))
-        items = reading.read_items(body["items"], "items") if body.get("items") is not None else ()
+        metadata, items = await request.json(self._options.largest_body, _read_new)
         record = await self._conversations.create(request.caller, metadata, items)
         return Reply(200, encode(objects.build_conversation(record)))
 
@@ -50,10 +48,7 @@ class ConversationRoutes:
         return Reply(200, encode(objects.build_conversation(record)))
 
     async def update(self, request: Request) -> Answer:
-        body = await self._read_body(request, {"metadata"})
-        if "metadata" not in body:
-            raise error_messages.missing("metadata")
-        metadata = reading.read_metadata(body["metadata"])
+        metadata = await request.json(self._options.largest_body, _read_metadata)
         record = await self._conversations.update(request.params["id"], request.caller, metadata)
         return Reply(200, encode(objects.build_conversation(record)))
 
@@ -63,10 +58,7 @@ class ConversationRoutes:
         return Reply(200, objects.encode_deleted(id, "conversation.deleted"))
 
     async def add_items(self, request: Request) -> Answer:
-        body = await self._read_body(request, {"items"})
-        if "items" not in body:
-            raise error_messages.missing("items")
-        items = reading.read_items(body["items"], "items")
+        items = await request.json(self._options.largest_body, _read_items)
         kept = await self._conversations.add_items(request.params["id"], request.caller, items)
         return Reply(200, objects.encode_item_page(kept, False))
 
@@ -87,9 +79,28 @@ class ConversationRoutes:
         record = await self._conversations.delete_item(request.params["id"], request.params["item_id"], request.caller)
         return Reply(200, encode(objects.build_conversation(record)))
 
-    async def _read_body(self, request: Request, accepted: set[str]) -> dict[str, Json]:
-        body = await request.json(self._options.largest_body)
-        for name in body:
-            if name not in accepted:
-                raise error_messages.unknown(name)
-        return body
+
+def _read_new(body: dict[str, Json]) -> tuple[dict[str, str], tuple[InputItem, ...]]:
+    _check_names(body, "metadata", "items")
+    items = reading.read_items(body["items"], "items") if body.get("items") is not None else ()
+    return reading.read_metadata(body.get("metadata")), items
+
+
+def _read_metadata(body: dict[str, Json]) -> dict[str, str]:
+    _check_names(body, "metadata")
+    if "metadata" not in body:
+        raise error_messages.missing("metadata")
+    return reading.read_metadata(body["metadata"])
+
+
+def _read_items(body: dict[str, Json]) -> tuple[InputItem, ...]:
+    _check_names(body, "items")
+    if "items" not in body:
+        raise error_messages.missing("items")
+    return reading.read_items(body["items"], "items")
+
+
+def _check_names(body: dict[str, Json], *accepted: str) -> None:
+    for name in body:
+        if name not in accepted:
+            raise error_messages.unknown(name)

@@ -152,7 +152,7 @@ class ProjectRoutes:
         return Reply(200, encode(SavedFiles(saved=tuple(told))))
 
     async def _read_body(self, request: Request, kind: type[_Body]) -> _Body:
-        return fit(await request.json(self._options.largest_body), kind, "")
+        return await request.json(self._options.largest_body, lambda body: fit(body, kind, ""))
 
     def _propose(self, body: ProposeBody, files: Sequence[_Output]) -> tuple[ShownProposal, ...]:
         proposals = self._make_proposals(files, {one.number: one.destination for one in body.rename})

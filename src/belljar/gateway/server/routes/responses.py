@@ -80,7 +80,7 @@ class ResponseRoutes:
         ]
 
     async def create(self, request: Request) -> Answer:
-        asked = reading.read_response(await request.json(self._options.largest_body))
+        asked = await request.json(self._options.largest_body, reading.read_response)
         if asked.background:
             return await self._begin(request, asked)
         place, run = self._quotas.hold_response(request.caller.owner), self._engine.run(asked, request.caller)
@@ -114,12 +114,12 @@ class ResponseRoutes:
         return Reply(200, objects.encode_item_page([objects.read_item(item) for item in items], more))
 
     async def count_tokens(self, request: Request) -> Answer:
-        asked = reading.read_input_tokens(await request.json(self._options.largest_body))
+        asked = await request.json(self._options.largest_body, reading.read_input_tokens)
         tokens = await self._engine.count_tokens(asked, request.caller)
         return Reply(200, encode(InputTokens(input_tokens=tokens)))
 
     async def compact(self, request: Request) -> Answer:
-        asked = reading.read_compact(await request.json(self._options.largest_body))
+        asked = await request.json(self._options.largest_body, reading.read_compact)
         async with self._quotas.hold_response(request.caller.owner):
             with CancelOnDisconnect(request.gone):
                 compacted = await self._engine.compact(asked, request.caller)

@@ -18,6 +18,7 @@ from belljar.gateway.server.access_log import GONE, AccessLog
 from belljar.gateway.server.interfaces import Engine
 from belljar.gateway.server.options import ServerOptions
 from belljar.gateway.server.quota import Quotas
+from belljar.gateway.server.request import SMALL
 from belljar.gateway.server.wording import stopping
 from belljar.gateway.store.base import ResponseRecord
 from belljar.http_server.asgi import STOPPING, Message, Receive, Send
@@ -29,6 +30,7 @@ from belljar.wire.codec import encode
 from belljar.wire.events import Event, Failed
 from belljar.wire.faults import Fault
 from belljar.wire.requests import CreateResponse
+from belljar.worker_threads import WorkerThreads
 
 Check: TypeAlias = Callable[[], Awaitable[object]]
 """Whether the caller may still call: raises where not."""
@@ -76,7 +78,10 @@ def read_request(text: str) -> SocketRequest:
 class ResponseSocket:
     PATH: ClassVar = "/v1/responses"
 
-    def __init__(self, engine: Engine, quotas: Quotas, access_log: AccessLog, options: ServerOptions) -> None:
+    def __init__(
+        self, engine: Engine, quotas: Quotas, access_log: AccessLog, options: ServerOptions, readers: WorkerThreads
+    ) -> None:
+        self._readers = readers
         self._engine = engine
         self._quotas = quotas
         self._access_log = access_log
@@ -94,7 +99,9 @@ class ResponseSocket:
         sockets = self._access_log.metrics.sockets
         sockets.add()
         try:
-            session = _Session(self._engine, self._quotas, self._access_log, caller, receive, send, check, pass_on)
+            session = _Session(
+                self._engine, self._quotas, self._access_log, self._readers, caller, receive, send, check, pass_on
+            )
             await session.run(self._options.socket_life)
         except Gone:
             pass
@@ -110,6 +117,7 @@ class _Session:
         engine: Engine,
         quotas: Quotas,
         access_log: AccessLog,
+        readers: WorkerThreads,
         caller: Caller,
         receive: Receive,
         send: Send,
@@ -117,6 +125,7 @@ class _Session:
         pass_on: PassOn | None,
     ) -> None:
         self._pass_on = pass_on
+        self._readers = readers
         self._engine = engine
         self._quotas = quotas
         self._access_log = access_log
@@ -175,7 +184,7 @@ class _Session:
             if text is None:
                 raise InvalidRequest("Messages are text frames that hold JSON; this one was binary.")
             await self._check()
-            asked = read_request(text)
+            asked = await self._read(text)
             await self._quotas.count_request(self._owner)
             async with self._quotas.hold_response(self._owner):
                 try:
@@ -199,6 +208,11 @@ class _Session:
             await self._send_fault(fault, asked.lane if asked else None, self._last)
         self._limit_memory()
         return fault.status if fault else 200
+
+    async def _read(self, text: str) -> SocketRequest:
+        if len(text) <= SMALL:
+            return read_request(text)
+        return await self._readers.run(self._owner, lambda: read_request(text))
 
     async def _run(self, asked: SocketRequest, caller: Caller) -> None:
         async with aclosing(self._engine.run(asked.request, caller, memory=self._memory)) as run:
