@@ -409,7 +409,7 @@ class Settings:
     sandbox_namespace: str = _setting("default", _kubernetes_name)
     """The Kubernetes namespace to claim sandboxes in."""
     claim_timeout: float = _setting(30.0, _seconds)
-    """Seconds to wait for a claimed sandbox, or for a sandbox server that does not answer."""
+    """Seconds to wait for a sandbox: a claimed one, a free one, or one of a server that does not answer."""
 
     # How long things are kept that nobody deletes; `none` is for ever.
     keep_responses: int | None = _setting(None, _or_none(_age))

@@ -10,7 +10,7 @@ import threading
 import pytest
 
 from belljar.errors import NoneFree
-from belljar.sandbox.local.places import Places
+from belljar.sandbox.places import Places
 
 LONG = 60.0
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
-from contextlib import AsyncExitStack, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from typing import Protocol
 
 from belljar.errors import Lost, NoneFree, OverQuota
@@ -14,6 +14,7 @@ from belljar.sandbox.base import Attached, Sandbox, SandboxHandle, SandboxSource
 
 _AGAIN = 1.0
 """Seconds after which a call that waits looks for room by itself."""
+_STOPPING = "the gateway is stopping"
 
 
 class Holder(Protocol):
@@ -56,13 +57,16 @@ class Capacity:
         self._holders: dict[str, Holder] = {}
         self._owned: Counter[str] = Counter()
         self._line: deque[asyncio.Event] = deque()
-        """Calls for which there was no room, in the order in which they asked; only the first looks again."""
+        """Calls for which there was no room, in the order in which they asked; only the first makes some."""
+        self._waits: set[asyncio.Timeout] = set()
+        """Of calls that wait in the source's queue."""
+        self._ending: set[asyncio.Task[None]] = set()
         self._closed = False
 
     def count(self) -> tuple[int, int]:
         """How many are in use, being made or ended included, and how many are idle."""
         idle = sum(1 for _ in self._idle())
-        return self._owned.total() - idle, idle
+        return self._owned.total() - len(self._waits) - idle, idle
 
     def note(self, container_id: str, holder: Holder | None) -> None:
         """Which container has sandboxes; None where it has none any more."""
@@ -85,52 +89,93 @@ class Capacity:
     ) -> Sandbox:
         """A sandbox for this container, which the stack gives back. One that is idle makes room if need be.
 
-        Where all are busy it waits, behind those who asked before; `NoneFree` or `OverQuota` where that takes too long.
+        Where all are busy it waits up to `claim_timeout`, in the queue of the source, behind those who asked before, at
+        whichever gateway; `NoneFree` or `OverQuota` where that takes too long.
         """
-        deadline = asyncio.get_running_loop().time() + self._policy.claim_timeout
+        clock = asyncio.get_running_loop().time
+        deadline = clock() + self._policy.claim_timeout
         place = asyncio.Event()
-        error: NoneFree | OverQuota = NoneFree("all sandboxes are busy, and others wait for one already")
+
+        def ask(wait: float) -> AbstractAsyncContextManager[Sandbox]:
+            return self._source.acquire(spec, epoch=epoch, wait=wait, container=container)
+
         try:
-            while True:
-                if self._closed:
-                    raise Lost("the gateway is stopping")
-                if not self._line or self._line[0] is place:
-                    try:
-                        return await self._try(stack, owner, spec, container, epoch)
-                    except NoneFree as full:
-                        victim, error = self._victim(owner), full
-                        if victim is not None:
-                            await victim.end()
-                            continue
-                    except OverQuota as full:  # what others have makes no room: so it does not stand in their way
-                        error = full
-                        self._leave(place)
-                if not await self._wait(place, deadline, in_line=isinstance(error, NoneFree)):
-                    raise error
+            while not self._closed:
+                if self._line and place not in self._line:
+                    self._line.append(place)
+                wait = max(0.0, deadline - clock()) if place in self._line else 0.0
+                try:
+                    return await self._try(stack, owner, ask, wait, place)
+                except NoneFree:
+                    first = place not in self._line
+                    if first:
+                        self._line.append(place)
+                    if self._line[0] is place and (victim := self._victim(owner)) is not None:
+                        await victim.end()
+                    elif not (first and clock() < deadline) and not await self._pause(place, deadline):
+                        raise
+                except OverQuota:  # what others have makes no room: so it does not stand in their way
+                    self._leave(place)
+                    if not await self._pause(place, deadline):
+                        raise
+            raise Lost(_STOPPING)
         finally:
             self._leave(place)
 
-    async def _try(self, stack: AsyncExitStack, owner: str, spec: Spec, container: str, epoch: int | None) -> Sandbox:
+    async def _try(
+        self,
+        stack: AsyncExitStack,
+        owner: str,
+        ask: Callable[[float], AbstractAsyncContextManager[Sandbox]],
+        wait: float,
+        place: asyncio.Event,
+    ) -> Sandbox:
         async with AsyncExitStack() as attempt:
             await self._reserve(attempt, owner)
-            sandbox = await attempt.enter_async_context(self._source.acquire(spec, epoch=epoch, container=container))
+            if wait:
+                sandbox = await self._wait(attempt, ask(wait), place, owner)
+            else:
+                sandbox = await attempt.enter_async_context(ask(0.0))
             attempt.push(lambda *_: self.wake())
             stack.push_async_exit(attempt.pop_all())
         return sandbox
 
-    async def _wait(self, place: asyncio.Event, deadline: float, *, in_line: bool) -> bool:
-        """Until there may be room; False where the deadline has passed."""
-        left = deadline - asyncio.get_running_loop().time()
-        if left <= 0:
-            return False
-        if in_line and place not in self._line:
-            self._line.append(place)
-        # Room elsewhere, at a server that others use too, is told by nobody: so one looks again after a while.
-        with suppress(TimeoutError):
-            async with asyncio.timeout(min(_AGAIN, left)):
-                await place.wait()
-        place.clear()
-        return True
+    async def _wait(
+        self, stack: AsyncExitStack, asked: AbstractAsyncContextManager[Sandbox], place: asyncio.Event, owner: str
+    ) -> Sandbox:
+        """In the source's queue, where other gateways wait too; what becomes idle here meanwhile makes room there."""
+        making_room = asyncio.create_task(self._make_room(place, owner))
+        try:
+            async with asyncio.timeout(None) as until_closed:
+                self._waits.add(until_closed)
+                return await stack.enter_async_context(asked)
+        except TimeoutError:
+            if not until_closed.expired():
+                raise
+            raise Lost(_STOPPING) from None
+        finally:
+            self._waits.discard(until_closed)
+            making_room.cancel()
+
+    async def _make_room(self, place: asyncio.Event, owner: str) -> None:
+        """The first in line does, for whoever is first at the source; one at a time, as that takes a moment to come."""
+        while True:
+            await _wait_for(place, _AGAIN)
+            if self._line[0] is place and (victim := self._victim(owner)) is not None:
+                ending = asyncio.create_task(victim.end())  # to its end, also where this call has what it wants
+                self._ending.add(ending)
+                ending.add_done_callback(self._ending.discard)
+                await asyncio.sleep(_AGAIN)
+
+    async def _pause(self, place: asyncio.Event, deadline: float) -> bool:
+        """Until it is this call's turn to look again; False where the deadline has passed."""
+        while True:
+            left = deadline - asyncio.get_running_loop().time()
+            if left <= 0:
+                return False
+            await _wait_for(place, min(_AGAIN, left))
+            if place not in self._line or self._line[0] is place or self._closed:
+                return True
 
     def _leave(self, place: asyncio.Event) -> None:
         if place in self._line:
@@ -182,7 +227,9 @@ class Capacity:
         self._closed = True
         for place in self._line:
             place.set()
-        await asyncio.gather(*[one.leave() for one in self._idle()])
+        for wait in self._waits:
+            wait.reschedule(0)
+        await asyncio.gather(*self._ending, *[one.leave() for one in self._idle()], return_exceptions=True)
         await self.kill_all()
 
     async def kill_all(self) -> None:
@@ -192,3 +239,11 @@ class Capacity:
 
 def _active_at(holder: Holder) -> float:
     return holder.active_at
+
+
+async def _wait_for(event: asyncio.Event, seconds: float) -> None:
+    """Until it is set, or so long; it is not set afterwards."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    event.clear()

@@ -91,9 +91,6 @@ class Claims:
         selector = f"{claim_objects.DEPLOYMENT}={deployment}"
         self.watch = ClaimWatch(api, self._path(), selector, see=self._see, lose=self._lose, held=self._made)
 
-    def __len__(self) -> int:
-        return sum(map(len, self._held.values()))
-
     @property
     def waiting(self) -> int:
         """Those that have no pod yet."""

@@ -18,6 +18,7 @@ from belljar.sandbox.kubernetes.claim import Claim
 from belljar.sandbox.kubernetes.claim_objects import Ready
 from belljar.sandbox.kubernetes.claims import LIFE, Claims, Kept
 from belljar.sandbox.packages import Installed
+from belljar.sandbox.places import Places
 from belljar.sandbox.remote import RemoteSource
 from belljar.sandbox.remote.blocking import LoopThread, RemoteBox
 from belljar.sandbox.remote.sandbox import RemoteSandbox
@@ -59,6 +60,7 @@ class ClaimSource:
         )
         self._port, self._token = port, token
         self._patience, self._most = patience, most
+        self._places = Places(most)
         self._access, self._deployment, self._kept = access, deployment, kept
 
     @property
@@ -75,8 +77,7 @@ class ClaimSource:
         """
         await self.claims.check()
         with contextlib.suppress(NoneFree):
-            self._check_room()
-            async with self.claims.hold(_new_name()) as claim:
+            async with self._places.wait(0.0), self.claims.hold(_new_name()) as claim:
                 ready = await self.claims.wait(claim)
                 async with self._server(claim, ready) as remote:
                     await self._learn(remote)
@@ -93,13 +94,12 @@ class ClaimSource:
     ) -> AsyncIterator[RemoteSandbox]:
         """A sandbox in a pod of its own; claim and pod are gone when the context ends, unless it was passed on.
 
-        `name` is the claim's, if it is not made of the container's. A claim is waited for as long as it may take, so
-        `wait` adds nothing.
+        `name` is the claim's, if it is not made of the container's. `wait` is for a place among those that there may be
+        of this gateway's; a claim is waited for as long as it may take.
         """
-        self._check_room()
         if name is None and container is not None and epoch is not None:
             name = claim_objects.name_for(container, epoch)
-        async with self.claims.hold(name or _new_name(), container, epoch) as claim:
+        async with self._places.wait(wait), self.claims.hold(name or _new_name(), container, epoch) as claim:
             ready = await self.claims.wait(claim)
             async with self._server(claim, ready) as remote, AsyncExitStack() as stack:
                 async with claim.while_it_lives():
@@ -118,8 +118,7 @@ class ClaimSource:
                 f"the sandbox {handle.id} is of {handle.url}, and not of a claim in the namespace "
                 f"{self.claims.namespace!r}; make a new one"
             )
-        self._check_room()
-        async with self.claims.take_over(place[1], place[2], epoch) as claim:
+        async with self._places.wait(0.0), self.claims.take_over(place[1], place[2], epoch) as claim:
             assert claim.ready is not None
             async with self._server(claim, claim.ready) as remote, AsyncExitStack() as stack:
                 async with claim.while_it_lives():
@@ -175,12 +174,6 @@ class ClaimSource:
         """Nothing is left of what `hold` gave."""
 
     # -- a pod ----------------------------------------------------------------------------------------------------
-
-    def _check_room(self) -> None:
-        if len(self.claims) >= self._most:
-            raise NoneFree(
-                f"all {self._most} sandboxes are in use; wait until one ends, or raise max_sandboxes", most=self._most
-            )
 
     @asynccontextmanager
     async def _server(self, claim: Claim, ready: Ready) -> AsyncIterator[RemoteSource]:

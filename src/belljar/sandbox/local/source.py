@@ -20,12 +20,12 @@ from belljar.sandbox.local import cgroups, environments, probe, root, run_steps,
 from belljar.sandbox.local.blocking import LocalBox
 from belljar.sandbox.local.box import Box
 from belljar.sandbox.local.jail import Jail, python_home
-from belljar.sandbox.local.places import Places
 from belljar.sandbox.local.sandbox import LocalSandbox
 from belljar.sandbox.local.warm import Pool
 from belljar.sandbox.packages import Installed, LayerPolicy, find_unrequested, list_installed
 from belljar.sandbox.packages.stack import inspect_stack
 from belljar.sandbox.packages.store import LayerStore
+from belljar.sandbox.places import Places
 from belljar.sandbox.validation import make_packages, make_requirements
 
 _log = logging.getLogger("belljar.sandbox")
