@@ -36,7 +36,7 @@ def at(house: House, number: int, **options: Any) -> OpenAI:
     """One of the workers."""
     transport = httpx2.HTTPTransport(uds=str(house.state / "workers" / f"{number}.sock"))
     client = httpx2.Client(transport=transport, timeout=60)
-    return OpenAI(base_url="http://gateway/v1", api_key="none", http_client=client, max_retries=0, **options)
+    return OpenAI(base_url="http://localhost/v1", api_key="none", http_client=client, max_retries=0, **options)
 
 
 @pytest.fixture
@@ -127,7 +127,9 @@ def test_files_are_read_and_written_at_any(a: OpenAI, b: OpenAI) -> None:
 def test_a_turn_of_a_websocket_goes_on_where_its_container_is(house: House, a: OpenAI) -> None:
     made = run(a, "x = 1\nx")
     asked = {"type": "response.create", "model": "belljar", "tools": named(cell(made).container_id), "include": OUTPUTS}
-    with unix_connect(str(house.state / "workers" / "1.sock"), "ws://gateway/v1/responses", open_timeout=60) as socket:
+    with unix_connect(
+        str(house.state / "workers" / "1.sock"), "ws://localhost/v1/responses", open_timeout=60
+    ) as socket:
 
         def turn(code: str, **more: Any) -> list[dict[str, Any]]:
             socket.send(json.dumps({**asked, "input": f"```python\n{code}\n```", "stream_id": "lane", **more}))

@@ -129,7 +129,7 @@ class Peers:
     ) -> aiohttp.ClientResponse:
         me, now = self.membership.id, str(int(self.membership.now()))
         signed = {**headers, HEADER.decode(): f"{me} {now} {await self._sign(me, now, method, target)}"}
-        base = "http://gateway" if address.startswith(_UNIX) else address.rstrip("/")
+        base = "http://localhost" if address.startswith(_UNIX) else address.rstrip("/")
         import aiohttp
         from yarl import URL
 

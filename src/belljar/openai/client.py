@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 Upstreams: TypeAlias = Sequence[str] | Mapping[str, Mapping[str, object]]
 
-_NOWHERE: Any = {"base_url": "http://belljar.local/v1", "api_key": "none"}
+_NOWHERE: Any = {"base_url": "http://belljar.localhost/v1", "api_key": "none"}
 """An address that is never looked up, and a key that nobody asks for."""
 
 

@@ -112,7 +112,7 @@ def test_a_mount_that_says_what_there_is_not_is_refused_before_anything_is_asked
 
 def test_a_plain_client_is_told_that_the_wire_has_none(client: OpenAI, sunfish: Path) -> None:
     """By the gateway: only this client uploads."""
-    plain = openai.OpenAI(base_url="http://belljar.local/v1", api_key="none", http_client=client._client)
+    plain = openai.OpenAI(base_url="http://belljar.localhost/v1", api_key="none", http_client=client._client)
     with pytest.raises(openai.BadRequestError, match="host_mounts"):
         plain.responses.create(model="sim", input="x", tools=tools())
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from socket import gethostname
+
 import pytest
 
 from belljar.errors import Forbidden
@@ -23,8 +25,8 @@ def headers(host: str, origin: str | None = None) -> dict[bytes, bytes]:
         ("localhost:8787", None),
         ("[::1]:8787", None),
         ("192.168.1.7", None),
-        ("gateway:8787", None),
-        ("box.local", None),
+        (f"{gethostname()}:8787", None),
+        (gethostname().upper(), None),
         ("app.localhost:1", None),
         ("", None),
         ("127.0.0.1:8787", "http://127.0.0.1:8787"),
@@ -46,6 +48,11 @@ def test_our_own(host: str, origin: str | None, keyless: bool) -> None:
         ("evil.example:8787", "http://evil.example:8787"),
         ("evil.example:8787", None),
         ("127.0.0.1.evil.example", None),
+        ("attacker.local", None),
+        ("attacker", None),
+        ("attacker:8787", "http://attacker:8787"),
+        ("metadata.internal", None),
+        (f"{gethostname()}.evil.example", None),
         ("[", None),
     ],
 )

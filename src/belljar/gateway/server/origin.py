@@ -7,6 +7,7 @@ with a form or a fetch that needs no leave (it tells its Origin), or under a nam
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Mapping
 from ipaddress import ip_address
 from urllib.parse import urlsplit
@@ -15,8 +16,8 @@ from belljar.errors import Forbidden
 from belljar.http_server.asgi import Headers
 
 _METHODS = b"GET, POST, DELETE, OPTIONS"
+_SHOWN = 80
 _EXPOSED = b"x-request-id, openai-processing-ms, content-disposition, retry-after"
-_PRIVATE = (".localhost", ".local", ".internal")
 
 
 class Origins:
@@ -24,7 +25,9 @@ class Origins:
 
     def __init__(self, allowed: frozenset[str]) -> None:
         self._allowed = frozenset(origin.lower().rstrip("/") for origin in allowed)
-        self._names = frozenset(urlsplit(origin).hostname for origin in self._allowed)
+        named = (urlsplit(origin).hostname for origin in self._allowed)
+        self._names = frozenset(["", "localhost", socket.gethostname().lower(), *named])
+        """Those that lead here; a program of old names none at all."""
         self._last = ""
         """The host that was last found to be ours: nearly always the next one too."""
 
@@ -34,8 +37,8 @@ class Origins:
         if keyless and host != self._last:
             if not self._is_ours(host):
                 raise Forbidden(
-                    f"This gateway has no keys: it answers to local names and IP addresses, not to '{host}'. "
-                    "Call it by one of those, or set up a key."
+                    f"This gateway has no keys: it answers to localhost, IP addresses, this machine's own name and "
+                    f"those of allowed_origins, not to '{host[:_SHOWN]}'. Call it by one of these, or set up a key."
                 )
             self._last = host
         given = headers.get(b"origin")
@@ -55,12 +58,13 @@ class Origins:
         return ()
 
     def _is_ours(self, host: str) -> bool:
-        """Whether no stranger can own this name and have it resolve to us."""
+        """Whether no stranger can have this name resolve to us: whoever answers DNS or mDNS in this network can for
+        any other, with one label or under .local too."""
         try:
             name = urlsplit(f"//{host}").hostname or ""
         except ValueError:
             return False
-        if ("." not in name and ":" not in name) or name.endswith(_PRIVATE) or name in self._names:
+        if name in self._names or name.endswith(".localhost"):
             return True
         try:
             ip_address(name)
