@@ -42,6 +42,8 @@ def verdict(program: bytes, architecture: int, number: int, args: tuple[int, ...
         match code:
             case 0x20:
                 (accumulator,) = struct.unpack_from("<I", data, k)
+            case 0x54:
+                accumulator &= k
             case 0x05:
                 at += k
             case 0x15:
@@ -67,13 +69,18 @@ def policy(name: str | None, number: int, args: tuple[int, ...]) -> int:
         case None:
             return ALLOW
         case "clone":
-            return deny if low[0] & 0x7E028000 else ALLOW
+            apart = low[0] & 0x10000 and not low[0] & 0x400  # a thread with files of its own
+            return deny if low[0] & 0x7E028000 or apart else ALLOW
+        case "close_range":
+            return deny if low[2] & 2 else ALLOW
         case "clone3":
             return ERRNO | errno.ENOSYS
         case "socket" | "socketpair":
             if low[0] not in (1, 2, 10):
                 return ERRNO | errno.EAFNOSUPPORT
-            return ALLOW if low[2] in (0, 1, 6, 17, 58) else ERRNO | errno.EPROTONOSUPPORT
+            if low[0] != 1 and low[1] & 0xF != 1:
+                return deny
+            return ALLOW if low[2] in ((0, 1) if low[0] == 1 else (0, 6)) else ERRNO | errno.EPROTONOSUPPORT
         case "ioctl":
             return deny if low[1] in (0x5412, 0x541C) else ALLOW
         case "personality":
@@ -81,6 +88,8 @@ def policy(name: str | None, number: int, args: tuple[int, ...]) -> int:
         case "fcntl":
             return deny if low[1] in (1024, 1026) else ALLOW
         case "setsockopt":
+            if (low[1], low[2]) in ((1, 7), (1, 8)):
+                return ERRNO  # as if it were done
             return ALLOW if (low[1], low[2]) in OPTIONS else ERRNO | errno.ENOPROTOOPT
         case _ if name.startswith(("inotify_", "io_")) and not name.startswith("io_uring"):
             return ERRNO | errno.ENOSYS
@@ -130,6 +139,8 @@ def test_every_entry_is_judged_as_it_should_be(machine: str, name: str) -> None:
         1024,
         0x5412,
         0x541C,
+        0x10000,
+        0x10400,
         0x10000000,
         0x00020000,
         0x8000,
@@ -225,7 +236,7 @@ def test_what_must_stay_allowed(machine: str) -> None:
     assert socket is not None
     for flags in (0x3D0F00, 0x11, 0x1200011, 0x4111, 0x1000011):  # a thread, fork, vfork and posix_spawn, as libc asks
         assert verdict(program, architecture, clone, (flags, 0, 0, 0, 0, 0)) == ALLOW
-    for family, kind, protocol in ((1, 1, 0), (2, 1, 6), (10, 2, 17), (2, 0x80801, 0)):
+    for family, kind, protocol in ((1, 1, 0), (1, 2, 0), (1, 0x80805, 0), (2, 1, 6), (10, 1, 0), (2, 0x80801, 0)):
         assert verdict(program, architecture, socket, (family, kind, protocol, 0, 0, 0)) == ALLOW
 
 

@@ -187,7 +187,10 @@ def test_a_process_is_seen_as_it_is(child: subprocess.Popen[bytes]) -> None:
     assert me is not None
     assert (seen.parent, seen.threads) == (os.getpid(), 1)
     assert seen.started >= me.started
-    assert usage._memory(os.getpid()) > 1 << 20
+    most = usage._rough_memory(os.getpid())
+    assert 1 << 20 < usage._exact_memory(os.getpid(), most) <= most
+    assert usage._exact_memory(os.getpid(), most) >= usage._count_mappings("/proc/self") * usage._MAPPING
+    assert usage.count_files(os.getpid()) >= 3
     os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
     spent = usage.measure_processes()
     assert spent[child.pid, seen.started].own >= 0.2  # a zombie has used what it used

@@ -27,6 +27,17 @@ def add_note(exit: Exit, note: str) -> Exit:
     return replace(exit, text=" ".join(part for part in (text, note, exit.remedy) if part))
 
 
+def ended_processes(why: str) -> str:
+    """For `add_note`: what the code had started was ended, during the cell or since the one before."""
+    return f"Processes that the code had started were ended: {why}."
+
+
+def ended_all(why: str, *, seconds: float) -> Exit:
+    """The same, with the interpreter."""
+    text = f"Killed: all processes of the code were ended: {why}. {_LOST_STATE}"
+    return Exit("killed", text, reason="processes", kept=False, seconds=seconds)
+
+
 def timeout(limit: float, *, kept: bool, seconds: float) -> Exit:
     text = f"Stopped: the cell ran longer than its {limit:g} s. {_state(kept)}"
     return Exit("timed_out", text, kept=kept, seconds=seconds, limit="time")

@@ -73,6 +73,8 @@ class Box:
         self._interpreters = 0
         self._running = False
         self.interrupt_asked = False
+        self.excess: messages.Excess | None = None
+        """Why its init has ended processes, until a cell's end tells."""
         self.lost: str | None = None
 
     @property
@@ -325,6 +327,8 @@ class Box:
                 raise Refused(str(error))
             case {"init": _}:
                 self._init = fds.pop()
+            case {"excess": str(why), "memory": bool(memory)}:
+                self.excess = messages.Excess(excess=why, memory=memory, turn=-1)
             case {"made": _}:
                 owner = self._uid if self._jail.first_uid is not None else None
                 queue = self._jail.close_before_end(fds.pop()) if len(fds) > 1 else None

@@ -287,6 +287,10 @@ class CellRun:
         outcome = self._outcome(seconds, kept=not ended)
         if ended:
             self._box.drop_link()
+        if self._box.excess is not None:
+            if not ended:
+                outcome = explain.add_note(outcome, explain.ended_processes(self._box.excess["excess"]))
+            self._box.excess = None
         looked = yield from self._look()
         self._news.extend(looked.changes)
         self._news.append(explain.add_note(outcome, looked.cut) if looked.cut else outcome)
@@ -316,6 +320,10 @@ class CellRun:
         ooms = box.ooms
         if self._link.ended is not None and ooms > self._ooms:
             return explain.excess("memory", limits, kept=False, seconds=seconds)
+        if self._link.ended is not None and self._stop is None and box.excess is not None:
+            if box.excess["memory"]:
+                return explain.excess("memory", limits, kept=False, seconds=seconds)
+            return explain.ended_all(box.excess["excess"], seconds=seconds)
         match self._stop:
             case "timed_out":
                 return explain.timeout(self._timeout or 0.0, kept=kept, seconds=seconds)

@@ -32,6 +32,8 @@ _USED = re.compile(rb"^usage_usec (\d+)$", re.MULTILINE)
 _OURS = re.compile(r"belljar-\d+-[0-9a-f]{16}")
 _SWEEPING = 0.5
 """Seconds that a start spends on what others left, however much of it there is: the next one goes on."""
+_TCP = 64 << 20
+"""Bytes that may wait in TCP sockets of a sandbox; what sends more waits."""
 _LIMITS = ("memory.max", "memory.high", "cpu.max")
 
 
@@ -241,6 +243,8 @@ def _limit_memory(path: Path, kind: str, memory: int) -> None:
     else:
         _write(path / "memory.limit_in_bytes", str(memory))
         _write(path / "memory.memsw.limit_in_bytes", str(memory), optional=True)
+        # Buffers of TCP are counted apart, and by nobody unless there is a limit; everything else of sockets is above.
+        _write(path / "memory.kmem.tcp.limit_in_bytes", str(min(memory // 4, _TCP)), optional=True)
 
 
 def _limit_cpu(path: Path, kind: str, cpus: float) -> None:

@@ -15,10 +15,11 @@ import time
 from collections.abc import Iterable
 
 from belljar.sandbox.local import change_queue, confine, linux, messages, root, usage
+from belljar.sandbox.local.watcher import Excess, Watcher
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
-_LOOK = 500
-"""Milliseconds between two looks at memory."""
+_LOOK = 0.5
+"""Seconds between two looks at what there is altogether."""
 _EMPTY = "/etc/resolv.conf"
 _NO_SETUID = linux.MS_NOSUID | linux.MS_NODEV
 
@@ -70,6 +71,7 @@ def _namespaces() -> OSError | None:
         linux.loopback_up()
         socket.sethostname("belljar")
         linux.mount("proc", "/proc", "proc", _NO_SETUID | linux.MS_NOEXEC)
+        _bound_sockets()
         _hide(("keys", "key-users", "cmdline"))
     except OSError as error:
         return error
@@ -98,14 +100,21 @@ def _hide(names: Iterable[str]) -> None:
             linux.mount(_EMPTY, f"/proc/{name}", None, linux.MS_BIND)
 
 
+def _bound_sockets() -> None:
+    """What may wait in a socket on the loopback; 6 and 4 MiB otherwise, which nobody but control groups count."""
+    for name in ("tcp_rmem", "tcp_wmem"):
+        _set(f"net/ipv4/{name}", "4096 65536 131072")
+
+
 def _bound_ipc(scratch: int) -> None:
     """System V objects outlive every process and are in none's size: as much as /dev/shm may hold, and few of them."""
     for name, value in (("shmall", scratch // _PAGE), ("shmmni", 256), ("msgmni", 64), ("sem", "250 4096 100 128")):
-        try:
-            with open(f"/proc/sys/kernel/{name}", "w") as file:
-                file.write(str(value))
-        except OSError:
-            pass  # older kernels let only the machine's root do this
+        _set(f"kernel/{name}", value)
+
+
+def _set(name: str, value: object) -> None:
+    with contextlib.suppress(OSError), open(f"/proc/sys/{name}", "w") as file:
+        file.write(str(value))  # older kernels let only the machine's root do this
 
 
 def _show_fonts(uid: int) -> None:
@@ -118,14 +127,19 @@ def _show_fonts(uid: int) -> None:
 
 
 def _serve(sock: socket.socket, memory: int | None) -> None:
-    """Answer the host. Where no cgroup counts `memory`, look now and then, since the host looks only during cells."""
+    """Answer the host, and look now and then whether there is too much of anything inside."""
     watch = select.poll()
     watch.register(sock, select.POLLIN)
-    meter = usage.Meter()
+    meter, watcher = usage.Meter(), Watcher(memory)
+    next_look, asked = time.monotonic() + _LOOK, 0.0
     while True:
-        if memory is not None and not watch.poll(_LOOK):
-            if len(usage.pids()) > 1 and usage.memory() > memory:  # one alone is bounded by its address space
-                _sweep(0)
+        ready = watch.poll(max(0.0, next_look - time.monotonic()) * 1000)
+        if time.monotonic() >= next_look:
+            # While a cell runs, the host asks for the memory, and ends the cell by its own word.
+            if excess := watcher.look(memory=time.monotonic() > asked + _LOOK):
+                _end_excess(sock, watcher, excess)
+            next_look = time.monotonic() + _LOOK
+        if not ready:
             continue
         request, _ = messages.receive(sock)
         match request:
@@ -135,9 +149,10 @@ def _serve(sock: socket.socket, memory: int | None) -> None:
                 meter.begin(usage.measure_processes())
                 messages.send(sock, {"turn": turn})
             case {"op": "usage", "turn": turn}:
-                messages.send(
-                    sock, {"cpu": meter.look(usage.measure_processes()), "memory": usage.memory(), "turn": turn}
-                )
+                used = meter.look(usage.measure_processes())
+                held = 0 if memory is None else usage.memory(memory)
+                messages.send(sock, {"cpu": used, "memory": held, "turn": turn})
+                asked = time.monotonic()
             case {"op": "kill"}:
                 _kill_all()
                 messages.send(sock, {"killed": True})
@@ -146,6 +161,16 @@ def _serve(sock: socket.socket, memory: int | None) -> None:
                 messages.send(sock, {"killed": True})
             case _:
                 pass
+
+
+def _end_excess(sock: socket.socket, watcher: Watcher, excess: Excess) -> None:
+    """What the code has started; the interpreter only if that is not enough. The host says why with the next cell."""
+    _sweep(0)
+    interpreter = usage.interpreter()
+    dying = any(_lives(pid) for pid in usage.pids() if pid != interpreter)
+    if not dying and watcher.judge(memory=True):  # else what they hold still counts: the next look will tell
+        _kill_all()
+    messages.tell(sock, messages.Excess(excess=excess.why, memory=excess.memory, turn=-1))
 
 
 def _kill_all() -> None:

@@ -50,6 +50,16 @@ class Start(TypedDict):
     settings: dict[str, Any]
 
 
+class Excess(TypedDict):
+    """What an init says unasked: that there was too much of something inside, and that it has ended processes."""
+
+    excess: str
+    """Of what, in words."""
+    memory: bool
+    turn: int
+    """-1, where an answer has the number of the cell that it was asked for, if any."""
+
+
 def pair(kind: socket.SocketKind = socket.SOCK_SEQPACKET) -> tuple[socket.socket, socket.socket]:
     return socket.socketpair(socket.AF_UNIX, kind)
 

@@ -57,13 +57,14 @@ NUMBERS: dict[str, tuple[int | None, int | None]] = {
     "personality": (135, 92), "fcntl": (72, 25), "prlimit64": (302, 261), "setrlimit": (160, 164),
     "sched_setscheduler": (144, 119), "sched_setparam": (142, 118), "sched_setattr": (314, 274),
     "sched_setaffinity": (203, 122), "setpriority": (141, 140), "ioprio_set": (251, 30), "setsockopt": (54, 208),
+    "close_range": (436, 436),
 }
 # fmt: on
 
 SCHEDULING = frozenset({"sched_setscheduler", "sched_setparam", "sched_setattr", "sched_setaffinity"})
 BY_ARGUMENT = SCHEDULING | {
     "clone", "clone3", "socket", "socketpair", "ioctl", "personality", "fcntl", "prlimit64", "setrlimit",
-    "setpriority", "ioprio_set", "setsockopt",
+    "setpriority", "ioprio_set", "setsockopt", "close_range",
 }  # fmt: skip
 MISSING = frozenset({
     "splice", "tee", "vmsplice", "inotify_init", "inotify_init1", "io_setup", "io_destroy", "io_submit", "io_cancel",
@@ -75,10 +76,15 @@ DENIED = frozenset(NUMBERS) - BY_ARGUMENT - MISSING
 NEW_NAMESPACES = 0x7E020000
 CLONE_PARENT = 0x8000
 """A brother, not a child: its parent would be the zygote, outside, which does not know it and would never bury it."""
-SOCKET_FAMILIES = (1, 2, 10)
-"""AF_UNIX, AF_INET, AF_INET6."""
-SOCKET_PROTOCOLS = (0, 1, 6, 17, 58)
-"""The family's own, ICMP, TCP, UDP, ICMPv6: no SCTP, DCCP, MPTCP and the like, loaded when first asked for."""
+CLONE_THREAD, CLONE_FILES, CLOSE_RANGE_UNSHARE = 0x10000, 0x400, 2
+"""All threads of a process have the same open files, or nobody could count them. libc never asks for another thing."""
+AF_UNIX, AF_INET, AF_INET6 = 1, 2, 10
+SOCK_STREAM, SOCKET_TYPES = 1, 0xF
+"""The second without the flags that come with the type. Nothing but streams on the loopback: what waits in datagrams
+is in no control group of version 1, and in no process's size.
+"""
+SOCKET_PROTOCOLS = {AF_UNIX: (0, 1), AF_INET: (0, 6), AF_INET6: (0, 6)}
+"""The family's own, TCP: no SCTP, DCCP, MPTCP and the like, loaded when first asked for."""
 TERMINAL_INJECTION = (0x5412, 0x541C)
 """TIOCSTI, TIOCLINUX."""
 PERSONALITIES = (0, 0xFFFFFFFF)
@@ -89,7 +95,7 @@ tells what others do in a directory, as inotify does.
 """
 SOCKET_OPTIONS = {
     # Addresses, buffers, time-outs, keeping alive, credentials, time stamps; no programs, marks, devices, zero copy.
-    1: (2, 5, 6, 7, 8, 9, 10, 12, 13, 15, 16, 18, 19, 20, 21, 29, 34, 35, 40, 42, 63, 64, 66, 67, 76),
+    1: (2, 5, 6, 9, 10, 12, 13, 15, 16, 18, 19, 20, 21, 29, 34, 35, 40, 42, 63, 64, 66, 67, 76),
     # Type of service, time to live, path MTU, errors, binding without a port.
     0: (1, 2, 10, 11, 24),
     # Everyday ones; no other congestion control, no upper protocols (TLS), no signatures, no repair, no zero copy.
@@ -100,6 +106,8 @@ SOCKET_OPTIONS = {
 """SOL_SOCKET, IPPROTO_IP, IPPROTO_TCP, IPPROTO_IPV6: what programs use. Each other option is a door of its own, and
 some load code into the kernel when first asked for.
 """
+SOL_SOCKET, SO_SNDBUF, SO_RCVBUF = 1, 7, 8
+"""Answered as done, and nothing is done: what waits in sockets is memory, and how much may is said by the sandbox."""
 INIT = 1
 """The sandbox's process 1 has the same user as the code, which could otherwise starve it or take its limits away."""
 PRIO_USER, IOPRIO_WHO_USER = 2, 3
@@ -107,7 +115,9 @@ RLIMIT_CORE = 4
 """Held at 1, the only value that keeps the kernel from starting a piped crash handler; so it may not be lowered."""
 
 _ALLOW, _KILL_PROCESS, _ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
-_LD, _JA, _JEQ, _JGE, _JSET, _RET = 0x20, 0x05, 0x15, 0x35, 0x45, 0x06
+_DONE = _ERRNO
+"""No error, and no call."""
+_LD, _AND, _JA, _JEQ, _JGE, _JSET, _RET = 0x20, 0x54, 0x05, 0x15, 0x35, 0x45, 0x06
 _NUMBER, _ARCH, _FIRST_ARG = 0, 4, 16
 
 Instruction = tuple[int, int, int, int]
@@ -149,8 +159,22 @@ def _known_option() -> Block:
     block: Block = [_load(_FIRST_ARG + 8)]
     for level, options in SOCKET_OPTIONS.items():
         judged = _one_of(2, options, _deny(ENOPROTOOPT))
+        if level == SOL_SOCKET:
+            judged = _none_of(2, (SO_SNDBUF, SO_RCVBUF), _DONE, judged)
         block += [(_JEQ, 0, len(judged), level), *judged]
     return [*block, *_ret(_deny(ENOPROTOOPT))]
+
+
+def _known_socket() -> Block:
+    """The family, then the type of those that reach a network, then the protocol."""
+    block: Block = [_load(_FIRST_ARG)]
+    for family, protocols in SOCKET_PROTOCOLS.items():
+        judged = _one_of(2, protocols, _deny(EPROTONOSUPPORT))
+        if family != AF_UNIX:
+            stream = [_load(_FIRST_ARG + 8), (_AND, 0, 0, SOCKET_TYPES), (_JEQ, 1, 0, SOCK_STREAM)]
+            judged = [*stream, *_ret(_deny(EPERM)), *judged]
+        block += [(_JEQ, 0, len(judged), family), *judged]
+    return [*block, *_ret(_deny(EAFNOSUPPORT))]
 
 
 def _no_core_limit() -> Block:
@@ -170,14 +194,16 @@ def _no_core_limit() -> Block:
 
 def _judgement(name: str) -> Block:
     match name:
-        case "clone":  # threads and children yes, new namespaces and brothers no
-            flags = [_load(_FIRST_ARG), (_JSET, 0, 1, NEW_NAMESPACES | CLONE_PARENT)]
-            return [*flags, *_ret(_deny(EPERM)), *_ret(_ALLOW)]
+        case "clone":  # threads and children yes; new namespaces, brothers, threads with files of their own no
+            flags = [_load(_FIRST_ARG), (_JSET, 2, 0, NEW_NAMESPACES | CLONE_PARENT)]
+            thread = [(_JSET, 0, 2, CLONE_THREAD), (_JSET, 1, 0, CLONE_FILES)]
+            return [*flags, *thread, *_ret(_deny(EPERM)), *_ret(_ALLOW)]
+        case "close_range":
+            return [_load(_FIRST_ARG + 16), (_JSET, 0, 1, CLOSE_RANGE_UNSHARE), *_ret(_deny(EPERM)), *_ret(_ALLOW)]
         case "clone3":  # its flags lie behind a pointer; libc falls back to clone
             return _ret(_deny(ENOSYS))
         case "socket" | "socketpair":
-            protocols = _one_of(2, SOCKET_PROTOCOLS, _deny(EPROTONOSUPPORT))
-            return _one_of(0, SOCKET_FAMILIES, _deny(EAFNOSUPPORT), protocols)
+            return _known_socket()
         case "ioctl":
             return _none_of(1, TERMINAL_INJECTION, _deny(EPERM))
         case "personality":

@@ -24,6 +24,8 @@ class Attack:
     """Run in the neighbouring sandbox before."""
     neighbour: str = ""
     """Run in the neighbouring sandbox afterwards: must hold as well."""
+    newcomer: str = ""
+    """Run afterwards in a sandbox that is made then: must hold as well."""
     twin: bool = False
     """Run in both sandboxes; every `token: …` line must differ between them."""
     limits: Limits | None = None

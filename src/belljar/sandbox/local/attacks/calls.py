@@ -215,7 +215,7 @@ refused(lambda: socket.socket(socket.AF_INET6, socket.SOCK_RAW, 58), "EPERM")
         """
 for family in (2, 10):
     for kind, protocol in ((1, 132), (5, 132), (6, 33), (1, 262), (2, 136), (2, 115), (1, 256)):
-        refused(lambda: call((41, 198), family, kind, protocol), "EPROTONOSUPPORT")
+        refused(lambda: call((41, 198), family, kind, protocol), "EPROTONOSUPPORT" if kind == 1 else "EPERM")
 """,
     ),
     Attack(

@@ -188,6 +188,9 @@ class Ground:
                 steps.append((True, touched))
             if attack.after:
                 steps.append(_judge(self._run(box, attack, attack.after), ("ok",)))
+            if attack.newcomer:
+                newcomer = self._lease(own, Limits(), "none")
+                steps.append(_judge(self._run(newcomer, attack, attack.newcomer), ("ok",)))
             if attack.neighbour:
                 steps.append(_judge(self._run(self._neighbour, attack, attack.neighbour), ("ok",)))
         failures = [detail for failed, detail in steps if failed]

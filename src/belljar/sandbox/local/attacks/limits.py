@@ -7,6 +7,23 @@ from belljar.sandbox.local.attacks.attack import ALONE, CAN_FORK, USABLE, Attack
 
 _SMALL = Limits(memory=192 * MIB, disk=16 * MIB, scratch=8 * MIB, processes=64, timeout=20.0, grace=0.5)
 _MEMORY = ("killed:memory", "raised:MemoryError", "ok")
+_TOGETHER = """
+import select
+os.mkfifo("/tmp/pipe")
+children = []
+for _ in range({count}):
+    children.append(os.fork())
+    if children[-1] == 0:
+        kept = {take}
+        time.sleep(60)
+        os._exit(0)
+if until(lambda: not all(map(alive, children)), 20):
+    held("some were ended")
+else:
+    broken(f"all {{len(children)}} live on")
+for pid in children:
+    os.kill(pid, signal.SIGKILL)
+"""
 _MANY = """
 import mmap
 total, share = 8, 64 << 20
@@ -31,6 +48,60 @@ else:
 for pid in left:
     os.kill(pid, signal.SIGKILL)
 """
+_WAITING = """
+def pair():
+    {pair}
+most, told, children = 192 << 20, os.pipe(), []
+for _ in range(6):
+    children.append(os.fork())
+    if children[-1] == 0:
+        kept, sent = [], 0
+        try:
+            while len(kept) < 900:
+                kept += pair()
+                for one in kept[-2:]:
+                    one.setblocking(False)
+                    try:
+                        while True:
+                            sent += one.send(bytes({size}))
+                    except (BlockingIOError, ConnectionError):
+                        pass
+        except OSError:
+            pass
+        os.write(told[1], struct.pack("q", sent))
+        time.sleep(60)
+        os._exit(0)
+os.close(told[1])
+reports, deadline = [], time.monotonic() + 15
+os.set_blocking(told[0], False)
+while len(reports) < len(children) and time.monotonic() < deadline and all(map(alive, children)):
+    try:
+        reports.append(struct.unpack("q", os.read(told[0], 8))[0])
+    except BlockingIOError:
+        time.sleep(0.01)
+total = sum(reports)
+if total <= most or until(lambda: not all(map(alive, children)), 5):
+    held(f"{{total >> 20}} MiB waited in sockets")
+else:
+    broken(f"{{total >> 20}} MiB wait in sockets")
+for pid in children:
+    os.kill(pid, signal.SIGKILL)
+"""
+_PAIRS = {
+    "TCP": (
+        "server = socket.create_server(('127.0.0.1', 0)); client = socket.create_connection(server.getsockname()); "
+        "other = server.accept()[0]; server.close(); return [client, other]",
+        65536,
+    ),
+    "TCP over IPv6": (
+        "server = socket.create_server(('::1', 0), family=socket.AF_INET6); other = socket.socket(socket.AF_INET6); "
+        "other.connect(server.getsockname()); client = server.accept()[0]; server.close(); return [client, other]",
+        65536,
+    ),
+    "unix streams": ("return socket.socketpair()", 65536),
+    "unix datagrams": ("return socket.socketpair(type=socket.SOCK_DGRAM)", 16384),
+    "unix packets": ("return socket.socketpair(type=socket.SOCK_SEQPACKET)", 65536),
+}
 
 ATTACKS = (
     Attack(
@@ -178,6 +249,61 @@ else:
         after=USABLE,
         limits=_SMALL,
     ),
+    *(
+        Attack(
+            f"memory: what waits in sockets, {name}",
+            "What was sent and not yet received is in no process, so nobody would count it.",
+            _WAITING.format(pair=pair, size=size),
+            ends=_MEMORY,
+            after=USABLE,
+            limits=_SMALL,
+        )
+        for name, (pair, size) in _PAIRS.items()
+    ),
+    Attack(
+        "memory: larger buffers of sockets",
+        "A socket could hold as much as the machine lets any socket have.",
+        """
+for family in (1, 2, 10):
+    with socket.socket(family) as sock:
+        for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
+            before = sock.getsockopt(socket.SOL_SOCKET, option)
+            sock.setsockopt(socket.SOL_SOCKET, option, 4 * before)
+            judge(sock.getsockopt(socket.SOL_SOCKET, option) > before, f"larger buffer of family {family}")
+        for option in (32, 33):
+            refused(lambda: sock.setsockopt(socket.SOL_SOCKET, option, 1 << 20), "ENOPROTOOPT")
+with open("/proc/sys/net/ipv4/tcp_rmem") as reads, open("/proc/sys/net/ipv4/tcp_wmem") as writes:
+    judge(max(int(reads.read().split()[2]), int(writes.read().split()[2])) > 1 << 17, "room in a TCP socket")
+""",
+        provable=True,
+    ),
+    Attack(
+        "memory: mappings",
+        "The kernel's own records of mappings are in no process's size; many also make every look at processes slow.",
+        """
+libc.mmap.restype = ctypes.c_void_p
+for number in range(32_000):
+    libc.mmap(None, ctypes.c_size_t(4096), 1 + 2 * (number % 2), 0x22, -1, ctypes.c_long(0))
+children = []
+try:
+    for _ in range(48):
+        children.append(os.fork())
+        if children[-1] == 0:
+            time.sleep(60)
+            os._exit(0)
+except OSError:
+    pass
+if until(lambda: not all(map(alive, children)), 15):
+    held("some were killed")
+else:
+    broken(f"{len(children)} processes with 32,000 mappings each live on")
+for pid in children:
+    os.kill(pid, signal.SIGKILL)
+""",
+        ends=_MEMORY,
+        after=USABLE,
+        limits=_SMALL,
+    ),
     Attack(
         "memory: System V segments",
         "Segments outlive every process: they would be counted nowhere and never go away.",
@@ -285,6 +411,72 @@ finally:
     for number in kept:
         os.close(number)
 """,
+    ),
+    Attack(
+        "open files of many processes",
+        "Each process would stay below its limit while together they use up the machine's file table.",
+        _TOGETHER.format(count=40, take="[os.open('/dev/null', os.O_RDONLY) for _ in range(1000)]"),
+        ends=_MEMORY,
+        after=USABLE,
+        limits=_SMALL,
+    ),
+    Attack(
+        "open files of a thread alone",
+        "A thread with open files of its own would hide them from whoever counts those of processes.",
+        """
+refused(lambda: call((56, 220), 0x10900, 0, 0, 0, 0), "EPERM")       # CLONE_THREAD without CLONE_FILES
+refused(lambda: call((436, 436), 1 << 20, (1 << 20) + 1, 2), "EPERM")  # CLOSE_RANGE_UNSHARE
+""",
+    ),
+    Attack(
+        "watches by epoll",
+        "The kernel counts them for each user: an ordinary user's own programs could make none.",
+        _TOGETHER.format(
+            count=1,
+            take="[os.open('/tmp/pipe', os.O_RDWR) for _ in range(480)], [select.epoll() for _ in range(480)]; "
+            "[one.register(number) for one in kept[1] for number in kept[0]]",
+        ),
+        ends=_MEMORY,
+        after=USABLE,
+        limits=_SMALL,
+    ),
+    Attack(
+        "watches by epoll of the interpreter itself",
+        "The kernel counts them for each user: an ordinary user's own programs could make none.",
+        """
+import select
+os.mkfifo("/tmp/pipe")
+files = [os.open("/tmp/pipe", os.O_RDWR) for _ in range(480)]
+kept = [select.epoll() for _ in range(480)]
+for one in kept:
+    for number in files:
+        one.register(number)
+time.sleep(15)
+broken(f"{len(kept) * len(files)} watches")
+""",
+        ends=("killed:processes",),
+        after=USABLE,
+        limits=_SMALL,
+    ),
+    Attack(
+        "descriptors on their way",
+        "The kernel counts them for each user: no other sandbox, and no program of the user's, could pass any on.",
+        """
+import array
+kept, sent = socket.socketpair(), 0
+kept[0].setblocking(False)
+numbers = array.array("i", [0] * 250)
+try:
+    while sent < 100_000:
+        kept[0].sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, numbers)])
+        sent += len(numbers)
+    broken(f"{sent} on their way")
+except OSError as error:
+    held(f"{errno.errorcode[error.errno]} at {sent}")
+""",
+        newcomer="held('a new sandbox starts')",
+        after=USABLE,
+        limits=_SMALL,
     ),
     Attack(
         "a loop without end",
