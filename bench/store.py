@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from tests.helpers import postgres, s3
 
-from belljar.database_address import Address
+from belljar.database_address import DatabaseAddress
 from belljar.gateway.store.base import Blob, Blobs, ResponseRecord
 from belljar.gateway.store.blob_cache import BlobCache
 from belljar.gateway.store.local_store import open_local_blobs, open_local_records
@@ -99,7 +99,7 @@ def flush(file: int) -> None:
 
 async def compare_records(server: postgres.Postgres, count: int) -> bool:
     """A response of 3.4 kB kept by one caller, alone and with 31 others, in turn with flushes of the same disk."""
-    records = await PostgresRecords.open(Address(await server.empty_store()))
+    records = await PostgresRecords.open(DatabaseAddress(await server.empty_store()))
     flushes: list[float] = []
     alone: list[float] = []
     together: list[float] = []

@@ -241,12 +241,12 @@ def _token(value: object) -> str:
 
 def _database(value: object) -> str:
     """The address of a database, which may hold a password."""
-    from belljar.database_address import Address
+    from belljar.database_address import DatabaseAddress
 
     if not isinstance(value, str):
         raise Wrong("a text", hidden=True)
     try:
-        return Address(value).dsn
+        return DatabaseAddress(value).dsn
     except ValueError as error:
         raise Wrong(str(error), hidden=True) from None
 
@@ -611,9 +611,9 @@ def _check_database(given: Mapping[str, _Given], values: Mapping[str, object]) -
         raise BadSettings(f"database and database_file are both set ({'; '.join(where)}); leave one of them out")
     told = values.get("database")
     if isinstance(told, str) and given["database"].origin == "--database":
-        from belljar.database_address import Address
+        from belljar.database_address import DatabaseAddress
 
-        if Address(told).has_password:
+        if DatabaseAddress(told).has_password:
             raise BadSettings(
                 "database: the value has a password in it, and anybody on this machine can read it in the list of "
                 "processes (--database); set BELLJAR_DATABASE, or name a file that holds it: BELLJAR_DATABASE_FILE"

@@ -16,7 +16,7 @@ _SECRETS = ("password", "sslpassword")
 _FILES = ("sslrootcert", "sslcert", "sslkey", "sslcrl")
 
 
-class Address:
+class DatabaseAddress:
     """A PostgreSQL address. Only `dsn` has the secret in it; as text it is the place alone."""
 
     def __init__(self, dsn: str) -> None:

@@ -13,7 +13,7 @@ import pytest
 from tests.cli.conftest import Command, Served
 from tests.helpers.postgres import Postgres
 
-from belljar.database_address import Address
+from belljar.database_address import DatabaseAddress
 from belljar.gateway.store.base import ContainerRecord, FileRecord, Records, ResponseRecord
 from belljar.gateway.store.local_store import open_local_blobs, open_local_records
 from belljar.gateway.store.postgres.records import PostgresRecords
@@ -37,7 +37,7 @@ def state(request: pytest.FixtureRequest, belljar: Command, tmp_path: Path) -> P
 
 async def _fill(place: Path, address: str | None) -> None:
     local = open_local_records(place)
-    records: Records = local if address is None else await PostgresRecords.open(Address(address))
+    records: Records = local if address is None else await PostgresRecords.open(DatabaseAddress(address))
     blobs = open_local_blobs(place)
     now = int(time.time())
     for name, at in (("old", now - 40 * DAY), ("new", now)):

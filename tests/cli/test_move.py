@@ -16,7 +16,7 @@ from tests.contract.test_store import container, container_file, conversation, f
 from tests.helpers import s3
 from tests.helpers.postgres import Postgres
 
-from belljar.database_address import Address
+from belljar.database_address import DatabaseAddress
 from belljar.errors import BadSettings, InvalidRequest
 from belljar.gateway.store.base import Change, Page, Records
 from belljar.gateway.store.local_store import open_store
@@ -81,7 +81,7 @@ async def read_all(records: Records) -> list[object]:
 
 async def read_both(place: Path, address: str) -> list[list[object]]:
     local, _ = open_store(place)
-    there = await PostgresRecords.open(Address(address))
+    there = await PostgresRecords.open(DatabaseAddress(address))
     found = [await read_all(local), await read_all(there)]
     await local.close()
     await there.close()
@@ -111,7 +111,7 @@ def test_a_gateway_finds_all_of_it_there(
 
 
 async def _find_status(address: str, id: str) -> str:
-    records = await PostgresRecords.open(Address(address))
+    records = await PostgresRecords.open(DatabaseAddress(address))
     found = await records.get_response(id, "ann")
     await records.close()
     assert found is not None
@@ -138,7 +138,7 @@ def test_what_broke_off_goes_on(state: Path, address: str, monkeypatch: pytest.M
     steps: list[tuple[str, int]] = []
 
     async def run() -> None:
-        path, to = state / "records.db", Address(address)
+        path, to = state / "records.db", DatabaseAddress(address)
         with pytest.raises(KeyboardInterrupt):
             await move.move_records(path, to, stop)
         with pytest.raises(BadSettings, match="is not finished"):
@@ -159,7 +159,7 @@ def test_what_broke_off_goes_on(state: Path, address: str, monkeypatch: pytest.M
 
 def test_what_differs_is_told(state: Path, address: str) -> None:
     async def run() -> None:
-        path, to = state / "records.db", Address(address)
+        path, to = state / "records.db", DatabaseAddress(address)
         target, _ = await move.move_records(path, to, lambda *_: None)
         await target.pool.fetch("UPDATE belljar.files SET filename = 'another' RETURNING 1")
         await target.close()
@@ -171,7 +171,7 @@ def test_what_differs_is_told(state: Path, address: str) -> None:
 
 def test_it_refuses_what_would_go_wrong(belljar: Command, state: Path, address: str, tmp_path: Path) -> None:
     async def use() -> None:
-        records = await PostgresRecords.open(Address(address))
+        records = await PostgresRecords.open(DatabaseAddress(address))
         await records.put_key(key("key_9"))
         await records.close()
 
@@ -201,7 +201,7 @@ def test_it_refuses_what_would_go_wrong(belljar: Command, state: Path, address: 
 
 def test_a_target_of_another_move_is_refused(state: Path, address: str, tmp_path: Path) -> None:
     async def run() -> None:
-        to = Address(address)
+        to = DatabaseAddress(address)
         target, _ = await move.move_records(state / "records.db", to, lambda *_: None)
         await target.close()
         await fill(tmp_path / "other")

@@ -17,7 +17,7 @@ from tests.helpers.coroutine_tests import until
 from tests.helpers.postgres import Postgres
 from tests.helpers.postgres_proxy import PostgresProxy, encrypting, standing_before
 
-from belljar.database_address import Address
+from belljar.database_address import DatabaseAddress
 from belljar.errors import BadSettings, StoreUnavailable
 from belljar.gateway.store.base import Blob, Change, GatewayRecord, Hold, Page, Records, Seen
 from belljar.gateway.store.postgres import changes, connections, schema
@@ -167,7 +167,7 @@ def server(postgres: Postgres, runner: asyncio.Runner) -> Postgres:
 
 @asynccontextmanager
 async def behind(proxy: PostgresProxy, database: str) -> AsyncIterator[PostgresRecords]:
-    records = await PostgresRecords.open(Address(proxy.address(database)))
+    records = await PostgresRecords.open(DatabaseAddress(proxy.address(database)))
     try:
         yield records
     finally:
@@ -243,7 +243,7 @@ async def test_a_change_made_in_between_is_not_undone_by_the_second_try(server: 
         proxy.lose(sql.ADD_ITEMS.sql, arrived=True)
         adding = asyncio.create_task(records.add_items("conv_1", [item("msg_1"), item("msg_2")]))
         await until(lambda: proxy.lost == 1, "the answer is lost")
-        other = await PostgresRecords.open(Address(address))
+        other = await PostgresRecords.open(DatabaseAddress(address))
         await other.add_items("conv_1", [item("msg_3")])
         await other.close()
         await adding
@@ -302,7 +302,7 @@ async def test_a_server_that_comes_while_a_gateway_starts(server: Postgres) -> N
     address = await server.empty_store()
     async with standing_before(server.place) as proxy:
         proxy.away = True
-        opening = asyncio.create_task(PostgresRecords.open(Address(proxy.address(name_of(address)))))
+        opening = asyncio.create_task(PostgresRecords.open(DatabaseAddress(proxy.address(name_of(address)))))
         await until(lambda: proxy.refused > 0, "the gateway has tried")
         proxy.away = False
         records = await opening
@@ -315,7 +315,7 @@ async def test_what_was_acknowledged_outlives_a_crash(server: Postgres) -> None:
     connection = await asyncpg.connect(address)
     await connection.execute(f"ALTER DATABASE {name_of(address)} SET synchronous_commit = on")
     await connection.close()
-    records = await PostgresRecords.open(Address(address))
+    records = await PostgresRecords.open(DatabaseAddress(address))
     try:
         await asyncio.gather(*(records.add_response(response(f"resp_{n}")) for n in range(50)))
         crash = asyncio.create_task(asyncio.to_thread(server.crash))
@@ -332,7 +332,7 @@ async def test_what_was_acknowledged_outlives_a_crash(server: Postgres) -> None:
 
 
 async def test_gateways_that_start_at_once_make_the_tables_once(server: Postgres) -> None:
-    address = Address(server.address(await server.make_database()))
+    address = DatabaseAddress(server.address(await server.make_database()))
     several = await asyncio.gather(*(PostgresRecords.open(address) for _ in range(4)))
     await several[0].put_key(key("key_1"))
     assert [await one.keys() for one in several] == [[key("key_1")]] * 4
@@ -342,21 +342,21 @@ async def test_gateways_that_start_at_once_make_the_tables_once(server: Postgres
 
 async def test_an_older_gateway_runs_beside_a_newer_one(server: Postgres) -> None:
     address = server.address(await server.make_database())
-    older = await PostgresRecords.open(Address(address))
+    older = await PostgresRecords.open(DatabaseAddress(address))
     connection = await asyncpg.connect(address)
     expanded = [*MIGRATIONS, Migration("ALTER TABLE belljar.keys ADD COLUMN color text NOT NULL DEFAULT 'red'")]
     await asyncio.gather(*(older.put_key(key(f"key_{n}")) for n in range(3)), schema.migrate(connection, "", expanded))
     await older.put_key(key("key_3"))
     assert len(await older.keys()) == 4
     await older.close()
-    started_again = await PostgresRecords.open(Address(address))
+    started_again = await PostgresRecords.open(DatabaseAddress(address))
     assert len(await started_again.keys()) == 4
     contracted = [*expanded, Migration("ALTER TABLE belljar.keys DROP COLUMN shown", needs=len(MIGRATIONS) + 1)]
     await schema.migrate(connection, "", contracted)
     await connection.close()
     await started_again.close()
     with pytest.raises(BadSettings, match="was changed by a newer Belljar"):
-        await PostgresRecords.open(Address(address))
+        await PostgresRecords.open(DatabaseAddress(address))
 
 
 # A pooler
@@ -408,7 +408,7 @@ async def test_the_servers_certificate_is_checked(server: Postgres, tmp_path: Pa
     async with encrypting(server.place, context) as port:
 
         async def connect(options: str, host: str = "127.0.0.1") -> None:
-            address = Address(f"postgresql://postgres@{host}:{port}/{database}?{options}")
+            address = DatabaseAddress(f"postgresql://postgres@{host}:{port}/{database}?{options}")
             records = await PostgresRecords.open(address)
             assert await records.keys() == []
             await records.close()

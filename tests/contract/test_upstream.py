@@ -1,4 +1,4 @@
-"""The suite of the port `Model`: every test here runs over every kind of model that the gateway can ask."""
+"""The suite of the port `AnsweringModel`: every test here runs over every kind of model that the gateway can ask."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from belljar.gateway.upstream.transport import Transport
 from belljar.gateway.upstream.upstream_model import DialectModel
 from belljar.testing import LoopbackUpstream, ReplyStep, ScriptedModel, call
 from belljar.vendors.deltas import (
+    AnsweringModel,
     Begun,
     CallBegun,
     CallEnd,
     CallPiece,
     Delta,
     Finish,
-    Model,
     Text,
     ThoughtEnd,
     UsageDelta,
@@ -36,24 +36,24 @@ CODE = "a = 6\nb = 7\nprint('å', a * b)\n"
 INTERPRETER = FunctionTool(name="code_interpreter", parameters={"type": "object"})
 TURNS = 64
 
-Making: TypeAlias = Callable[[str], AbstractAsyncContextManager[Model]]
+Making: TypeAlias = Callable[[str], AbstractAsyncContextManager[AnsweringModel]]
 """A model that says something, or calls the interpreter with `CODE`, each time it is asked."""
 
 
 @asynccontextmanager
-async def scripted(does: str) -> AsyncIterator[Model]:
+async def scripted(does: str) -> AsyncIterator[AnsweringModel]:
     turn = [call("code_interpreter", code=CODE)] if does == "call" else ["Hello there, how are you?"]
     yield ScriptedModel([turn] * TURNS)
 
 
 @asynccontextmanager
-async def built_in(does: str) -> AsyncIterator[Model]:
+async def built_in(does: str) -> AsyncIterator[AnsweringModel]:
     yield BuiltIn()
 
 
 def served(dialect: str, host: str) -> Making:
     @asynccontextmanager
-    async def make(does: str) -> AsyncIterator[Model]:
+    async def make(does: str) -> AsyncIterator[AnsweringModel]:
         said: list[ReplyStep] = ["Hello there, ", 0.001, "how are you?"]
         turn = [call("code_interpreter", code=CODE)] if does == "call" else said
         transport = Transport()

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 import pytest
 
-from belljar.database_address import Address
+from belljar.database_address import DatabaseAddress
 from belljar.gateway.store.base import Records
 from belljar.gateway.store.postgres.records import PostgresRecords
 from belljar.gateway.store.sqlite import SqliteRecords
@@ -46,4 +46,4 @@ def open_database(kind: str, place: Path, request: pytest.FixtureRequest, runner
 
 
 async def open_again(address: str) -> Records:
-    return await PostgresRecords.open(Address(address)) if "://" in address else SqliteRecords(Path(address))
+    return await PostgresRecords.open(DatabaseAddress(address)) if "://" in address else SqliteRecords(Path(address))

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import asyncpg
 
-from belljar.database_address import Address
+from belljar.database_address import DatabaseAddress
 from belljar.gateway.store.postgres.records import PostgresRecords
 
 PROGRAMS = next(
@@ -169,7 +169,7 @@ class Postgres:
         """The address of a database with our tables and nothing in them: always the same, which takes no time."""
         if self._store is None:
             self._store = self.address(await self.make_database())
-            records = await PostgresRecords.open(Address(self._store))
+            records = await PostgresRecords.open(DatabaseAddress(self._store))
             await records.close()
         connection = await asyncpg.connect(self._store)
         tables = await connection.fetch("SELECT tablename FROM pg_tables WHERE schemaname = 'belljar'")

@@ -24,7 +24,7 @@ from aiohttp import web
 from tests.helpers.ports import free_port
 from yarl import URL
 
-from belljar.gateway.store.s3.bucket import Address, Bucket
+from belljar.gateway.store.s3.bucket import Bucket, BucketAddress
 from belljar.gateway.store.s3.signing import Credentials
 
 CREDENTIALS = Credentials("belljar-access-key", "belljar-secret-key-of-tests")
@@ -68,8 +68,8 @@ class S3Server:
             config=Config(s3={"addressing_style": "path"}),
         )
 
-    def address(self, prefix: str | None = None, url: str | None = None) -> Address:
-        return Address(BUCKET, secrets.token_hex(8) if prefix is None else prefix, "us-east-1", url or self.url)
+    def address(self, prefix: str | None = None, url: str | None = None) -> BucketAddress:
+        return BucketAddress(BUCKET, secrets.token_hex(8) if prefix is None else prefix, "us-east-1", url or self.url)
 
     def open(self, prefix: str | None = None, url: str | None = None, **options: Any) -> Bucket:
         return Bucket(self.address(prefix, url), credentials, **options)

@@ -26,7 +26,7 @@ from tests.kubernetes.fake_api import FakeServer
 from tests.kubernetes.pods import SandboxServer, SharedServer, SharingPod
 from tests.kubernetes.stand_ins import AGENTS, EXTENSIONS, Controller, Node, Pod, running
 
-from belljar.sandbox.kubernetes.access import Access
+from belljar.sandbox.kubernetes.access import ClusterAccess
 from belljar.sandbox.kubernetes.api_client import ApiClient, ApiError, ApiUnreachable, Object
 
 CRDS = Path(__file__).with_name("crds.yaml")
@@ -170,8 +170,10 @@ class Real:
 SERVERS: dict[str, Callable[[Path], ApiServer]] = {"fake": Fake, "real": Real}
 
 
-def access(server: ApiServer, token: str | None = None) -> Access:
-    return Access(server.url, ssl.create_default_context(cafile=str(server.authority)), token=token or server.token)
+def access(server: ApiServer, token: str | None = None) -> ClusterAccess:
+    return ClusterAccess(
+        server.url, ssl.create_default_context(cafile=str(server.authority)), token=token or server.token
+    )
 
 
 def kubeconfig(url: str, authority: Path, token: str) -> str:

@@ -14,7 +14,7 @@ from tests.kubernetes.cluster import Cluster, Namespace, access
 from tests.kubernetes.door import Door
 
 from belljar.sandbox.kubernetes import ClaimSource
-from belljar.sandbox.kubernetes.access import Access
+from belljar.sandbox.kubernetes.access import ClusterAccess
 
 __all__ = ["blocks", "pytest_pyfunc_call", "runner", "unblocked"]
 
@@ -63,7 +63,7 @@ def sources(cluster: Cluster, space: Namespace) -> Sources:
     """Makes sources over the test's namespace: `async with sources() as source:` takes any option of a source."""
 
     @asynccontextmanager
-    async def make(way: Access | None = None, **options: Any) -> AsyncIterator[ClaimSource]:
+    async def make(way: ClusterAccess | None = None, **options: Any) -> AsyncIterator[ClaimSource]:
         known = {
             "namespace": space.name,
             "pool": "pool",

@@ -12,7 +12,7 @@ import aiohttp
 from aiohttp import web
 from yarl import URL
 
-from belljar.sandbox.kubernetes.access import Access
+from belljar.sandbox.kubernetes.access import ClusterAccess
 
 
 @dataclass
@@ -34,16 +34,16 @@ class Fault:
 class Door:
     """Passes everything on to `access`, but for what `faults` say. `asked` are the methods, in order."""
 
-    def __init__(self, access: Access) -> None:
+    def __init__(self, access: ClusterAccess) -> None:
         self._access = access
         self.faults: list[Fault] = []
         self.asked: list[str] = []
         self._watches: set[asyncio.Transport] = set()
 
     @property
-    def access(self) -> Access:
+    def access(self) -> ClusterAccess:
         """How the server is reached by this door."""
-        return Access(f"http://127.0.0.1:{self._port}")
+        return ClusterAccess(f"http://127.0.0.1:{self._port}")
 
     def cut_watches(self) -> None:
         for one in self._watches:

@@ -14,11 +14,11 @@ from tests.kubernetes.cluster import Cluster, Namespace, access, kubeconfig, wri
 
 from belljar.errors import BadSettings
 from belljar.sandbox.kubernetes import api_client
-from belljar.sandbox.kubernetes.access import Access, find_access
+from belljar.sandbox.kubernetes.access import ClusterAccess, find_access
 from belljar.sandbox.kubernetes.api_client import ApiClient, ApiError, ApiUnreachable
 
 
-async def namespaces(way: Access) -> int:
+async def namespaces(way: ClusterAccess) -> int:
     api = ApiClient(way)
     try:
         return len((await api.ask("GET", "/api/v1/namespaces"))["items"])
@@ -123,7 +123,7 @@ def test_a_certificate_of_our_own(tmp_path: Path) -> None:
         configured(tmp_path, told)
 
 
-def configured(home: Path, told: dict[str, Any]) -> Access:
+def configured(home: Path, told: dict[str, Any]) -> ClusterAccess:
     (home / "kubeconfig").write_text(json.dumps(told))
     return find_access({"KUBECONFIG": str(home / "kubeconfig")})
 

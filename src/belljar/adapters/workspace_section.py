@@ -17,7 +17,7 @@ from belljar import autorun
 from belljar.errors import WorkspaceError
 from belljar.filesystem import Filesystem, HostFilesystem, HostMount, HostMountPreview
 from belljar.filesystem.export import Export, Take, may_leave
-from belljar.filesystem.mounts import Found, Stamp, check_mounts, copy_found, find_files, stamp, tell_unmatched
+from belljar.filesystem.mounts import MountedFiles, Stamp, check_mounts, copy_found, find_files, stamp, tell_unmatched
 from belljar.filesystem.paths import Segments, join_segments
 from belljar.prompt import MarkdownSection
 from belljar.prompt.frozen import FrozenDataclass
@@ -166,7 +166,7 @@ class MountedSection(MarkdownSection[WorkspaceParams]):
         """Whether there is anything that could have changed."""
         return self._temp_dir is not None
 
-    def _find_files(self) -> Found:
+    def _find_files(self) -> MountedFiles:
         """What is to be brought in, as it is now."""
         found = find_files(self.mounts, allowed_host_roots=self._roots)
         if self._previews is None:

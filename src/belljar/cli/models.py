@@ -121,7 +121,7 @@ def _local(vendor: Vendor, address: str, key: str | None) -> ProviderStatus:
         start = "; start one: belljar serve" if provider == "belljar" else ""
         return ProviderStatus(provider, False, (), f"nobody answers at {address}{start}")
     listed = model_lists.judge(status, body)
-    if isinstance(listed, model_lists.Missing):
+    if isinstance(listed, model_lists.MissingList):
         keys = vendor.keys if listed.locked else ()
         return ProviderStatus(provider, False, (), f"{address}: {listed.why}" + "".join(f"; set {key}" for key in keys))
     if not listed:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from argparse import _SubParsersAction
 
     from belljar.config import Settings
-    from belljar.database_address import Address
+    from belljar.database_address import DatabaseAddress
 
 _EXAMPLES = """\
 examples:
@@ -74,14 +74,14 @@ def _main(args: argparse.Namespace) -> int:
     return 0
 
 
-def _read_address(given: str | None, file: Path | None) -> Address:
-    from belljar.database_address import Address
+def _read_address(given: str | None, file: Path | None) -> DatabaseAddress:
+    from belljar.database_address import DatabaseAddress
 
     if (given is None) == (file is None):
         raise InvalidRequest("to_database: say where to: --to-database URL, or --to-database-file FILE")
     try:
         told = file.read_text(encoding="utf-8").strip() if file is not None else given or ""
-        address = Address(told)
+        address = DatabaseAddress(told)
     except (OSError, UnicodeDecodeError):
         raise InvalidRequest(f"to_database_file: {file} cannot be read; name a file that holds an address") from None
     except ValueError as error:
@@ -94,7 +94,7 @@ def _read_address(given: str | None, file: Path | None) -> Address:
     return address
 
 
-async def _move(settings: Settings, address: Address, *, to_bucket: bool, shown: bool) -> dict[str, Any]:
+async def _move(settings: Settings, address: DatabaseAddress, *, to_bucket: bool, shown: bool) -> dict[str, Any]:
     import asyncio
     from dataclasses import replace
 

@@ -82,7 +82,7 @@ class HostFile(NamedTuple):
     stamp: Stamp
 
 
-class Found(NamedTuple):
+class MountedFiles(NamedTuple):
     files: list[HostFile]
     previews: tuple[HostMountPreview, ...]
     directories: list[Segments]
@@ -118,7 +118,7 @@ def tell_unmatched(previews: Sequence[HostMountPreview]) -> None:
             )
 
 
-def copy_found(found: Found, into: Filesystem, *, progress: Callable[[int], object] | None = None) -> None:
+def copy_found(found: MountedFiles, into: Filesystem, *, progress: Callable[[int], object] | None = None) -> None:
     """Copy what was found."""
     opener = Opener()
     for directory in found.directories:
@@ -139,7 +139,7 @@ def find_files(
     *,
     allowed_host_roots: Sequence[os.PathLike[str] | str],
     taken: Collection[Segments] = (),
-) -> Found:
+) -> MountedFiles:
     """What the mounts bring in beside what is `taken`, without reading it; `Opener` opens it."""
     roots = allowed_roots(mounts, allowed_host_roots)
     seen = set(taken)
@@ -147,7 +147,7 @@ def find_files(
     directories: list[Segments] = []
     previews = tuple(_find_files(mount, roots, seen, files, directories) for mount in mounts)
     _check_clashes(files, directories)
-    return Found(files, previews, directories)
+    return MountedFiles(files, previews, directories)
 
 
 def check_mounts(mounts: Sequence[HostMount], *, allowed_host_roots: Sequence[os.PathLike[str] | str]) -> None:

@@ -44,7 +44,7 @@ from belljar.gateway.upstream.models import Models
 from belljar.gateway.upstream.transport import Transport
 from belljar.http_server import run
 from belljar.net import is_loopback, reachable, stopped_by_signals
-from belljar.vendors.deltas import Model
+from belljar.vendors.deltas import AnsweringModel
 
 _SWEEP = 30.0
 """Seconds between two looks for containers that expired."""
@@ -63,7 +63,7 @@ def build(
     settings: Settings,
     *,
     journal: Journal = lambda answered: None,
-    model: Model | None = None,
+    model: AnsweringModel | None = None,
     private: bool = False,
     shared: Shared | None = None,
 ) -> Gateway:
@@ -126,7 +126,7 @@ class Gateway:
         settings: Settings,
         journal: Journal,
         *,
-        model: Model | None = None,
+        model: AnsweringModel | None = None,
         private: bool = False,
         shared: Shared | None = None,
     ) -> None:

@@ -16,7 +16,7 @@ MULTIPART = b"multipart/form-data"
 _TYPE = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+/[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 
-class Begun(Struct, frozen=True):
+class PartBegun(Struct, frozen=True):
     """A part begins; `filename` is None for a plain field."""
 
     name: str
@@ -30,11 +30,11 @@ class Piece(Struct, frozen=True):
     data: bytes
 
 
-class Ended(Struct, frozen=True):
+class PartEnded(Struct, frozen=True):
     """The part is complete."""
 
 
-Event: TypeAlias = Begun | Piece | Ended
+Event: TypeAlias = PartBegun | Piece | PartEnded
 
 
 class FormReader:
@@ -98,13 +98,13 @@ class FormReader:
             raise InvalidRequest("A part of the multipart form has no name in its Content-Disposition.")
         kind = self._headers.get(b"content-type", b"").decode("latin-1").partition(";")[0].strip().lower()
         known = kind if _TYPE.fullmatch(kind) else "application/octet-stream"
-        self._events.append(Begun(given["name"], given.get("filename"), known))
+        self._events.append(PartBegun(given["name"], given.get("filename"), known))
 
     def _data(self, data: bytes, start: int, end: int) -> None:
         self._events.append(Piece(data[start:end]))
 
     def _end(self) -> None:
-        self._events.append(Ended())
+        self._events.append(PartEnded())
 
 
 def _bad(error: FormParserError) -> InvalidRequest:

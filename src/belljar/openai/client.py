@@ -14,7 +14,7 @@ from openai.types.responses import Response
 from belljar.openai.items import readable
 from belljar.openai.mounts import Mounted, mount, mount_async
 from belljar.openai.transport import AsyncInsideTransport, InsideTransport
-from belljar.vendors.deltas import Model
+from belljar.vendors.deltas import AnsweringModel
 
 if TYPE_CHECKING:
     from functools import cached_property
@@ -39,7 +39,7 @@ class OpenAI(openai.OpenAI):
         *,
         state_dir: str | os.PathLike[str] | None = None,
         upstreams: Upstreams | None = None,
-        model: Model | None = None,
+        model: AnsweringModel | None = None,
         **settings: object,
     ) -> Self:
         """A client of a whole gateway inside this program: no port, no key. Closing the client ends it.
@@ -101,7 +101,7 @@ class AsyncOpenAI(openai.AsyncOpenAI):
         *,
         state_dir: str | os.PathLike[str] | None = None,
         upstreams: Upstreams | None = None,
-        model: Model | None = None,
+        model: AnsweringModel | None = None,
         **settings: object,
     ) -> Self:
         """As `OpenAI.local`. It waits until the gateway is there, which takes a moment; use the client on any loop."""

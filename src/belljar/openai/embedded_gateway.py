@@ -19,7 +19,7 @@ from belljar.config import Settings
 from belljar.gateway.app import build
 from belljar.net import new_event_loop
 from belljar.openai.asgi_exchange import BrokenAnswer, Exchange, Message
-from belljar.vendors.deltas import Model
+from belljar.vendors.deltas import AnsweringModel
 
 T = TypeVar("T")
 
@@ -33,7 +33,7 @@ class Inside:
     """Started when it is made; `close` ends everything that it began."""
 
     def __init__(
-        self, settings: Mapping[str, object], *, state_dir: str | os.PathLike[str] | None, model: Model | None
+        self, settings: Mapping[str, object], *, state_dir: str | os.PathLike[str] | None, model: AnsweringModel | None
     ) -> None:
         self._temporary = tempfile.mkdtemp(prefix="belljar-") if state_dir is None else None
         self._process = os.getpid()

@@ -12,7 +12,7 @@ from typing import Any
 
 import openai
 
-from belljar.adapters.openai.archives import Tree
+from belljar.adapters.openai.archives import HostTree
 from belljar.adapters.openai.container import NAME
 from belljar.adapters.openai.host_mounts import container_fields, fill_container
 from belljar.errors import WorkspaceError
@@ -64,12 +64,12 @@ class Mounted:
 
 def mount(client: openai.OpenAI, container: AutoContainerConfig, directory: str) -> str:
     """The id of a new container with the files beneath the directory and those of `file_ids`."""
-    return fill_container(lambda: client, container, Tree(Path(directory)))
+    return fill_container(lambda: client, container, HostTree(Path(directory)))
 
 
 async def mount_async(client: openai.AsyncOpenAI, container: AutoContainerConfig, directory: str) -> str:
     """The same for asyncio, with servers that unpack an archive."""
-    tree = Tree(Path(directory))
+    tree = HostTree(Path(directory))
     made = await client.containers.create(name=NAME, **container_fields(container))
     if tree.members():
         packed: Any = ("files.tar", tree.pack(), "application/x-tar")

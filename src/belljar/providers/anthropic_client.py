@@ -27,7 +27,7 @@ from belljar.providers.failures import (
 )
 from belljar.providers.sdk_body import MESSAGES, split_body
 from belljar.providers.tool_converters import Tool, ToolObject
-from belljar.providers.types import Turn
+from belljar.providers.types import ClientTurn
 from belljar.providers.uploads import FileReference, Uploads
 from belljar.vendors.anthropic import errors as anthropic_errors
 from belljar.vendors.anthropic.models import family
@@ -144,13 +144,13 @@ class AnthropicClient(DialectClient):
 
     # -- the container
 
-    def _code_tool(self, turn: Turn) -> CodeInterpreterTool:
+    def _code_tool(self, turn: ClientTurn) -> CodeInterpreterTool:
         """In the container of the turns before, while it lives."""
         used = self._container
         is_there = used is not None and (used.expires_at is None or _is_ahead(used.expires_at))
         return CodeInterpreterTool(container=used.container_id if used and is_there else AutoContainer())
 
-    def _note(self, turn: Turn, folded: Folded) -> None:
+    def _note(self, turn: ClientTurn, folded: Folded) -> None:
         if turn.keep:
             self._container = folded.container or self._container
 

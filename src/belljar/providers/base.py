@@ -16,7 +16,7 @@ from belljar.models import EFFORTS, Effort, ending, is_gpt5_model, nearest_effor
 from belljar.providers.code_execution import told_apart
 from belljar.providers.context_manager import BUDGET, ContextManager, Message, text_of
 from belljar.providers.tool_converters import Tool, ToolCall, ToolObject, ToolResult, as_text, described_tools
-from belljar.providers.types import AssistantResponse, ClientAnswer, OnText, Turn
+from belljar.providers.types import AssistantResponse, ClientAnswer, ClientTurn, OnText
 from belljar.providers.uploads import FileReference, readable
 from belljar.providers.vendor_settings import model_for
 
@@ -231,7 +231,7 @@ class BaseClient(ABC):
     # -- what a client brings
 
     @abstractmethod
-    def _ask(self, turn: Turn) -> ClientAnswer:
+    def _ask(self, turn: ClientTurn) -> ClientAnswer:
         """Send one request; raises `ClientError`."""
 
     @abstractmethod
@@ -326,9 +326,9 @@ class BaseClient(ABC):
             self._break_chain()
         return shorter
 
-    def _turn(self, on_text: OnText | None) -> Turn:
+    def _turn(self, on_text: OnText | None) -> ClientTurn:
         summary = self.context.summary_text if self.summary_in_system else ""
-        return Turn(
+        return ClientTurn(
             messages=self._unsent(),
             system="\n\n".join(filter(None, [self.system, self._system_context, summary])),
             tools=self.tools,
@@ -341,7 +341,7 @@ class BaseClient(ABC):
         """By the model itself, in a request of its own."""
         said = "\n\n".join(f"{message['role'].upper()}: {_message_text(message)}" for message in messages)
         asked: Message = {"role": "user", "content": f"Summarise this conversation:\n\n{said}"}
-        return self._ask(Turn(messages=[asked], system=_SUMMARISE, keep=False)).text
+        return self._ask(ClientTurn(messages=[asked], system=_SUMMARISE, keep=False)).text
 
 
 def _message_text(message: Message) -> str:

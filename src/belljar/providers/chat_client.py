@@ -14,7 +14,7 @@ from belljar.providers.failures import ClientError, translate_errors
 from belljar.providers.responses_client import openai_sdk
 from belljar.providers.sdk_body import CHAT, split_body
 from belljar.providers.tool_converters import Tool, ToolObject
-from belljar.providers.types import Turn
+from belljar.providers.types import ClientTurn
 from belljar.providers.uploads import FileReference
 from belljar.vendors.registry import VENDORS
 from belljar.wire.responses import Reasoner
@@ -71,7 +71,7 @@ class ChatClient(DialectClient):
     def _upload(self, path: Path) -> FileReference:
         raise InvalidRequest(f"files: {self.provider} takes no files; {_ELSEWHERE}", param="files")
 
-    def _code_tool(self, turn: Turn) -> CodeInterpreterTool:
+    def _code_tool(self, turn: ClientTurn) -> CodeInterpreterTool:
         raise InvalidRequest(f"code_execution: {self.provider} runs no code; {_ELSEWHERE}", param="code_execution")
 
     def _reasoner(self) -> Reasoner | None:

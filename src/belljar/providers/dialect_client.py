@@ -17,13 +17,13 @@ from belljar.providers.code_execution import CodeExecution, OutputFile, executio
 from belljar.providers.context_manager import Message
 from belljar.providers.failures import ClientError, translate_errors, translate_stream_errors
 from belljar.providers.tool_converters import as_text, build_openai_tool_results, function_tools, tool_call
-from belljar.providers.types import FINISHES, ClientAnswer, OnText, Turn
+from belljar.providers.types import FINISHES, ClientAnswer, ClientTurn, OnText
 from belljar.providers.uploads import FileReference
 from belljar.vendors.deltas import Decoder, Delta, HostedEnd, Refused, Text
 from belljar.vendors.dialect import Dialect
 from belljar.vendors.fold import Folded, fold
 from belljar.vendors.registry import VENDORS
-from belljar.vendors.request import Asked, Attached, HostedFile, ModelRequest, VendorFile, Verbatim
+from belljar.vendors.request import Asked, AttachedFiles, HostedFile, ModelRequest, VendorFile, Verbatim
 from belljar.wire import items
 from belljar.wire.responses import Reasoner
 from belljar.wire.tools import CodeInterpreterTool
@@ -53,7 +53,7 @@ class DialectClient(BaseClient):
         """What an exception of the SDK means, or one of our own tree."""
 
     @abstractmethod
-    def _code_tool(self, turn: Turn) -> CodeInterpreterTool:
+    def _code_tool(self, turn: ClientTurn) -> CodeInterpreterTool:
         """The vendor's code interpreter, where a turn wants it; raises where the vendor runs no code."""
 
     def _output_file(self, file: HostedFile) -> OutputFile:
@@ -67,12 +67,12 @@ class DialectClient(BaseClient):
         """How long the model is to think; the dialect sends what the model takes of it."""
         return Reasoner(effort=self._wanted_effort) if self._wanted_effort else None
 
-    def _note(self, turn: Turn, folded: Folded) -> None:
+    def _note(self, turn: ClientTurn, folded: Folded) -> None:
         """What of this answer the next turn goes on with, such as a container."""
 
     # -- one turn
 
-    def _ask(self, turn: Turn) -> ClientAnswer:
+    def _ask(self, turn: ClientTurn) -> ClientAnswer:
         request = self._request(turn)
         decoder = self._dialect.decoder(request, keep=True)
         heard: list[Delta] = []
@@ -85,7 +85,7 @@ class DialectClient(BaseClient):
         self._note(turn, folded)
         return self._answer(turn, folded, decoder.verbatim())
 
-    def _request(self, turn: Turn) -> ModelRequest:
+    def _request(self, turn: ClientTurn) -> ModelRequest:
         """With all names and schemas as the caller has them: what does not fit the wire is the dialect's concern."""
         functions = function_tools(turn.tools, strict=self.strict_tools)
         code = [self._code_tool(turn)] if turn.code_execution else []
@@ -116,7 +116,7 @@ class DialectClient(BaseClient):
 
     # -- the conversation
 
-    def _items(self, turn: Turn) -> Iterator[Asked]:
+    def _items(self, turn: ClientTurn) -> Iterator[Asked]:
         for message in turn.messages:
             match message["role"]:
                 case "tool":
@@ -127,7 +127,7 @@ class DialectClient(BaseClient):
                     files = tuple(map(self._vendor_file, message.get("files", ())))
                     for_code = bool(message.get("for_code"))
                     if files or for_code:
-                        yield Attached(files, for_code)
+                        yield AttachedFiles(files, for_code)
                     yield items.Message(role=role, content=message["content"])
 
     def _outputs(self, message: Message) -> Iterator[items.FunctionCallOutput]:
@@ -138,7 +138,7 @@ class DialectClient(BaseClient):
 
     # -- the answer
 
-    def _answer(self, turn: Turn, folded: Folded, verbatim: Verbatim | None) -> ClientAnswer:
+    def _answer(self, turn: ClientTurn, folded: Folded, verbatim: Verbatim | None) -> ClientAnswer:
         files: dict[str, OutputFile] = {}
         executions = [self._execution(cell, files) for cell in folded.cells]
         return ClientAnswer(
@@ -185,7 +185,7 @@ def _model_items(message: Message) -> Iterator[Asked]:
         yield items.FunctionCall(call_id=call["id"], name=call["name"], arguments=arguments)
 
 
-def _failed_calls(turn: Turn) -> Iterator[str]:
+def _failed_calls(turn: ClientTurn) -> Iterator[str]:
     for message in turn.messages:
         for result in message.get("tool_results", ()):
             if result.get("is_error"):

@@ -31,7 +31,7 @@ from belljar.providers.failures import (
     unknown_failure,
 )
 from belljar.providers.tool_converters import Body, Tool, ToolObject
-from belljar.providers.types import ClientAnswer, Turn
+from belljar.providers.types import ClientAnswer, ClientTurn
 from belljar.providers.uploads import FileReference, Uploads
 from belljar.vendors.deltas import HostedEnd
 from belljar.vendors.fold import Folded
@@ -112,13 +112,13 @@ class GeminiClient(DialectClient):
 
     # -- one request
 
-    def _request(self, turn: Turn) -> ModelRequest:
+    def _request(self, turn: ClientTurn) -> ModelRequest:
         if turn.tools and turn.code_execution and not family(self.get_model()).combines:
             _log.warning("%s runs code or calls tools, not both: the tools are left out", self.get_model())
             turn = replace(turn, tools=())
         return super()._request(turn)
 
-    def _code_tool(self, turn: Turn) -> CodeInterpreterTool:
+    def _code_tool(self, turn: ClientTurn) -> CodeInterpreterTool:
         return CodeInterpreterTool(container=AutoContainer())
 
     def _post(self, body: bytes) -> Generator[bytes, None, None]:
@@ -138,7 +138,7 @@ class GeminiClient(DialectClient):
 
     # -- the answer
 
-    def _answer(self, turn: Turn, folded: Folded, verbatim: Verbatim | None) -> ClientAnswer:
+    def _answer(self, turn: ClientTurn, folded: Folded, verbatim: Verbatim | None) -> ClientAnswer:
         blocks = verbatim.blocks if verbatim is not None else ()
         if folded.finish == "filtered" and not blocks:
             raise GeminiError.of("CONTENT_POLICY", "it was blocked before it said anything")

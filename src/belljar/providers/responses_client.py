@@ -22,7 +22,7 @@ from belljar.providers.dialect_client import DialectClient
 from belljar.providers.failures import ClientError, Handle, translate_errors, translate_stream_errors
 from belljar.providers.sdk_body import RESPONSES, split_body
 from belljar.providers.tool_converters import Tool, ToolObject
-from belljar.providers.types import ClientAnswer, Turn
+from belljar.providers.types import ClientAnswer, ClientTurn
 from belljar.providers.uploads import FileReference, Uploads
 from belljar.vendors.deltas import HostedEnd
 from belljar.vendors.fold import Folded
@@ -81,11 +81,11 @@ class ResponsesClient(DialectClient):
 
     # -- one request
 
-    def _request(self, turn: Turn) -> ModelRequest:
+    def _request(self, turn: ClientTurn) -> ModelRequest:
         spoken = TextConfig(verbosity=self._verbosity) if self._verbosity and self._takes_verbosity() else TextConfig()
         return structs.replace(super()._request(turn), previous=turn.previous, store=turn.keep, text=spoken)
 
-    def _code_tool(self, turn: Turn) -> CodeInterpreterTool:
+    def _code_tool(self, turn: ClientTurn) -> CodeInterpreterTool:
         """In the chain's container or a new one."""
         return CodeInterpreterTool(container=AutoContainer())
 
@@ -98,7 +98,7 @@ class ResponsesClient(DialectClient):
 
     # -- the answer
 
-    def _answer(self, turn: Turn, folded: Folded, verbatim: Verbatim | None) -> ClientAnswer:
+    def _answer(self, turn: ClientTurn, folded: Folded, verbatim: Verbatim | None) -> ClientAnswer:
         """What the vendor no longer remembers is sent again in words: its own items would name what is not there."""
         files = self._files(folded)
         pictures = itertools.count(1)

@@ -41,7 +41,7 @@ class AssistantResponse:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Turn:
+class ClientTurn:
     """One request, in no vendor's words."""
 
     messages: Sequence[Message]

@@ -12,7 +12,7 @@ from belljar.providers.code_execution import Description, OutputFile
 from belljar.providers.context_manager import Message
 from belljar.providers.failures import ClientError, translate_errors
 from belljar.providers.responses_client import ResponsesClient
-from belljar.providers.types import ClientAnswer, Turn
+from belljar.providers.types import ClientAnswer, ClientTurn
 from belljar.providers.uploads import FileReference
 from belljar.vendors.media_types import type_of
 from belljar.vendors.request import HostedFile, ModelRequest, VendorFile
@@ -66,7 +66,7 @@ class XAIClient(ResponsesClient):
 
     # -- one request
 
-    def _request(self, turn: Turn) -> ModelRequest:
+    def _request(self, turn: ClientTurn) -> ModelRequest:
         request = super()._request(turn)
         if self._has_pictures():
             request = structs.replace(request, store=False)

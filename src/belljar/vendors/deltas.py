@@ -192,7 +192,7 @@ class Decoder(Protocol):
         return None
 
 
-class Model(Protocol):
+class AnsweringModel(Protocol):
     """A model behind the gateway, ready to be asked."""
 
     def ask(self, request: ModelRequest) -> AsyncGenerator[list[Delta], None]:

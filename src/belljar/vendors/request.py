@@ -35,7 +35,7 @@ class VendorFile(Struct, frozen=True, kw_only=True):
     """The file itself, from who knows that its vendor wants no id for it."""
 
 
-class Attached(Struct, frozen=True):
+class AttachedFiles(Struct, frozen=True):
     """Files of the vendor's that belong to the user's message after it.
 
     Only the library has them: at the gateway a file's id is ours, and the model is told of it in words.
@@ -67,7 +67,7 @@ class VendorTool(Struct, frozen=True):
     """The vendor's container that it goes on in, where it has one."""
 
 
-Asked: TypeAlias = InputItem | Attached | Verbatim
+Asked: TypeAlias = InputItem | AttachedFiles | Verbatim
 """What a conversation may hold: the items of OpenAI's wire, and what only a library's conversation has."""
 
 
@@ -132,7 +132,7 @@ class ModelRequest(Struct, frozen=True, kw_only=True):
 
 
 def _is_plain(item: Asked) -> TypeGuard[InputItem]:
-    return type(item) is not Attached and type(item) is not Verbatim
+    return type(item) is not AttachedFiles and type(item) is not Verbatim
 
 
 def refuse_item(model: str, item: Compaction | ItemReference) -> InvalidRequest:

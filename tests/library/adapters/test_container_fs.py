@@ -17,7 +17,7 @@ from tests.helpers import servers
 from tests.helpers.openai import FlatContainers
 from tests.helpers.servers import Server
 
-from belljar.adapters.openai.archives import Member, Tarball, TarStream, Tree, packed_one
+from belljar.adapters.openai.archives import ArchiveMember, HostTree, Tarball, TarStream, packed_one
 from belljar.adapters.openai.config import ContainerConfig
 from belljar.adapters.openai.container_files import ContainerFiles
 from belljar.adapters.openai.container_fs import ContainerFilesystem
@@ -364,7 +364,7 @@ def test_a_listing_that_leads_out_is_refused(tmp_path: Path) -> None:
 def test_a_packed_stream_can_be_read_twice_and_knows_its_length(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"x" * 1000)
     (tmp_path / "empty").touch()
-    stream = TarStream(Tree(tmp_path).members())
+    stream = TarStream(HostTree(tmp_path).members())
     length = stream.seek(0, 2)
     for _ in range(2):
         stream.seek(0)
@@ -376,7 +376,7 @@ def test_a_packed_stream_can_be_read_twice_and_knows_its_length(tmp_path: Path) 
 
 def test_a_file_that_shrinks_while_it_is_packed_is_a_fault(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"x" * 1000)
-    stream = TarStream(Tree(tmp_path).members())
+    stream = TarStream(HostTree(tmp_path).members())
     (tmp_path / "a").write_bytes(b"")
     with pytest.raises(OSError, match="shorter"):
         stream.read()
@@ -387,7 +387,7 @@ def test_a_file_that_shrinks_while_it_is_packed_is_a_fault(tmp_path: Path) -> No
 def test_a_packed_file_is_what_tar_reads(name: str, size: int) -> None:
     segments = tuple(name.split("/"))
     packed = packed_one(segments, b"x" * size)
-    assert len(packed) == TarStream([Member(segments, size, lambda: io.BytesIO(b"x" * size))]).seek(0, 2)
+    assert len(packed) == TarStream([ArchiveMember(segments, size, lambda: io.BytesIO(b"x" * size))]).seek(0, 2)
     with tarfile.open(fileobj=io.BytesIO(packed), mode="r:") as tar:
         [info] = tar
         assert (info.name, info.size, info.mode, info.mtime, info.type) == (name, size, 0o644, 0, tarfile.REGTYPE)

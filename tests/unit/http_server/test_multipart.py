@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from belljar.errors import InvalidRequest
-from belljar.http_server.multipart import Begun, Ended, Event, FormReader, Piece
+from belljar.http_server.multipart import Event, FormReader, PartBegun, PartEnded, Piece
 
 BOUNDARY = b"XyZ"
 TYPE = b"multipart/form-data; boundary=XyZ"
@@ -46,7 +46,7 @@ def fed(data: bytes, cuts: list[int]) -> list[Event]:
 
 
 def expected(name: str, filename: str | None, kind: str, content: bytes) -> list[Event]:
-    return [Begun(name, filename, kind), *([Piece(content)] if content else []), Ended()]
+    return [PartBegun(name, filename, kind), *([Piece(content)] if content else []), PartEnded()]
 
 
 @given(CONTENT, CONTENT, st.lists(st.integers(min_value=0), max_size=12))
@@ -70,7 +70,7 @@ def test_byte_by_byte(content: bytes) -> None:
 @pytest.mark.parametrize("kind", [b"nonsense", b"a/b/c", b"text/\xff", b"", b"text/ht\x0bml"])
 def test_a_type_that_is_none_is_bytes(kind: bytes) -> None:
     head = b'Content-Disposition: form-data; name="file"; filename="a"\r\nContent-Type: %b' % kind
-    assert fed(body((head, b"x")), [])[0] == Begun("file", "a", "application/octet-stream")
+    assert fed(body((head, b"x")), [])[0] == PartBegun("file", "a", "application/octet-stream")
 
 
 @pytest.mark.parametrize("content_type", [b"multipart/form-data", b"multipart/form-data; boundary=", b"", b"boundary"])

@@ -7,8 +7,8 @@ from calendar import timegm
 import pytest
 
 from belljar.gateway.store.s3 import answers
-from belljar.gateway.store.s3.answers import Fault, Listing, Unfinished
-from belljar.gateway.store.s3.bucket import Address
+from belljar.gateway.store.s3.answers import ObjectListing, S3Fault, Unfinished
+from belljar.gateway.store.s3.bucket import BucketAddress
 from belljar.gateway.store.s3.signing import NOTHING, Credentials, encode_path, encode_query, hash_body, sign
 
 # The examples of "Signature Calculations for the Authorization Header" in AWS's documentation of S3.
@@ -77,20 +77,20 @@ def test_secrets_are_not_shown() -> None:
 @pytest.mark.parametrize(
     ("address", "base", "root"),
     [
-        (Address("bucket", "", "eu-west-1"), "https://bucket.s3.eu-west-1.amazonaws.com", ""),
-        (Address("my.bucket", "p", "eu-west-1"), "https://s3.eu-west-1.amazonaws.com", "/my.bucket"),
-        (Address("bucket", "p", "cn-north-1"), "https://bucket.s3.cn-north-1.amazonaws.com.cn", ""),
-        (Address("bucket", "p", "x", "http://127.0.0.1:9000/"), "http://127.0.0.1:9000", "/bucket"),
-        (Address("bucket", "p", "x", "https://host/s3"), "https://host/s3", "/bucket"),
+        (BucketAddress("bucket", "", "eu-west-1"), "https://bucket.s3.eu-west-1.amazonaws.com", ""),
+        (BucketAddress("my.bucket", "p", "eu-west-1"), "https://s3.eu-west-1.amazonaws.com", "/my.bucket"),
+        (BucketAddress("bucket", "p", "cn-north-1"), "https://bucket.s3.cn-north-1.amazonaws.com.cn", ""),
+        (BucketAddress("bucket", "p", "x", "http://127.0.0.1:9000/"), "http://127.0.0.1:9000", "/bucket"),
+        (BucketAddress("bucket", "p", "x", "https://host/s3"), "https://host/s3", "/bucket"),
     ],
 )
-def test_where_a_bucket_is(address: Address, base: str, root: str) -> None:
+def test_where_a_bucket_is(address: BucketAddress, base: str, root: str) -> None:
     assert (address.base, address.root) == (base, root)
 
 
 def test_how_a_bucket_is_told() -> None:
-    assert str(Address("bucket", "", "x")) == "s3://bucket"
-    assert str(Address("bucket", "a/b", "x", "http://host:9000")) == "s3://bucket/a/b at http://host:9000"
+    assert str(BucketAddress("bucket", "", "x")) == "s3://bucket"
+    assert str(BucketAddress("bucket", "a/b", "x", "http://host:9000")) == "s3://bucket/a/b at http://host:9000"
 
 
 SPACE = 'xmlns="http://s3.amazonaws.com/doc/2006-03-01/"'
@@ -98,8 +98,8 @@ SPACE = 'xmlns="http://s3.amazonaws.com/doc/2006-03-01/"'
 
 def test_errors() -> None:
     said = b"<Error><Code>SlowDown</Code><Message>Reduce &amp; wait</Message><Region>eu-west-1</Region></Error>"
-    assert answers.read_fault(said) == Fault("SlowDown", "Reduce & wait", "eu-west-1")
-    assert answers.read_fault(f'<?xml version="1.0"?>\n<Error {SPACE}/>'.encode()) == Fault()
+    assert answers.read_fault(said) == S3Fault("SlowDown", "Reduce & wait", "eu-west-1")
+    assert answers.read_fault(f'<?xml version="1.0"?>\n<Error {SPACE}/>'.encode()) == S3Fault()
     for other in (b"", b"not XML", b"<html/>", b"<CompleteMultipartUploadResult/>", b"\xff\xfe\x00"):
         assert answers.read_fault(other) is None
 
@@ -114,11 +114,11 @@ def test_the_id_of_an_upload() -> None:
 def test_the_uploads_that_are_unfinished() -> None:
     one = "<Upload><Key>a/b</Key><UploadId>1</UploadId><Initiated>never</Initiated></Upload>"
     said = f"<ListMultipartUploadsResult {SPACE}><IsTruncated>false</IsTruncated>{one}</ListMultipartUploadsResult>"
-    assert answers.read_uploads(said.encode()) == Listing([Unfinished("a/b", "1")], None)
+    assert answers.read_uploads(said.encode()) == ObjectListing([Unfinished("a/b", "1")], None)
     more = "<NextKeyMarker>a/b</NextKeyMarker><NextUploadIdMarker>1</NextUploadIdMarker>"
     said = said.replace("<IsTruncated>false</IsTruncated>", f"<IsTruncated>true</IsTruncated>{more}")
-    assert answers.read_uploads(said.encode()) == Listing([Unfinished("a/b", "1")], ("a/b", "1"))
-    assert answers.read_uploads(b"not XML") == Listing([], None)
+    assert answers.read_uploads(said.encode()) == ObjectListing([Unfinished("a/b", "1")], ("a/b", "1"))
+    assert answers.read_uploads(b"not XML") == ObjectListing([], None)
 
 
 def test_parts_are_told_by_their_tags() -> None:

@@ -14,7 +14,7 @@ import uvloop
 from belljar.config import Upstream
 from belljar.gateway.upstream.transport import Transport
 from belljar.testing import FakeClock, LoopbackUpstream
-from belljar.vendors.deltas import CallBegun, CallEnd, Delta, Model, Text
+from belljar.vendors.deltas import AnsweringModel, CallBegun, CallEnd, Delta, Text
 from belljar.vendors.request import ModelRequest
 from belljar.wire.items import InputText, Message
 
@@ -97,7 +97,7 @@ def asking(text: str = "hello", **fields: object) -> ModelRequest:
     return ModelRequest(**{"model": "sim", "items": items, **fields})  # type: ignore[arg-type]
 
 
-async def answer(model: Model, request: ModelRequest | None = None) -> list[Delta]:
+async def answer(model: AnsweringModel, request: ModelRequest | None = None) -> list[Delta]:
     return [delta async for batch in model.ask(request or asking()) for delta in batch]
 
 

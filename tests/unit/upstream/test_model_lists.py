@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from belljar.gateway.upstream.model_lists import Listed, Missing, judge, read_list, sees
+from belljar.gateway.upstream.model_lists import Listed, MissingList, judge, read_list, sees
 from belljar.testing import server_kinds
 
 
@@ -41,7 +41,7 @@ def test_a_list_of_nothing_is_a_list() -> None:
 )
 def test_why_there_is_none(status: int, body: bytes, why: str, loading: bool) -> None:
     missing = judge(status, body)
-    assert isinstance(missing, Missing)
+    assert isinstance(missing, MissingList)
     assert missing.why.startswith(why)
     assert missing.loading is loading
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple, Protocol
 
 from belljar.errors import WorkspaceError
-from belljar.filesystem.mounts import Found
+from belljar.filesystem.mounts import MountedFiles
 from belljar.filesystem.paths import Segments, join_segments, segments_of
 from belljar.filesystem.safe_open import Opener
 from belljar.rooted_paths import open_plain
@@ -25,7 +25,7 @@ MARKER = ".belljar-directory"
 _PIECE = 512 << 10
 
 
-class Member(NamedTuple):
+class ArchiveMember(NamedTuple):
     segments: Segments
     size: int
     open: Callable[[], BinaryIO]
@@ -41,28 +41,28 @@ class Packed(Protocol):
     def close(self) -> None: ...
 
 
-class Archive(Protocol):
+class OutgoingArchive(Protocol):
     """What is to be uploaded."""
 
     @abstractmethod
-    def members(self) -> Sequence[Member]: ...
+    def members(self) -> Sequence[ArchiveMember]: ...
 
     @abstractmethod
     def pack(self) -> Packed: ...
 
 
-class Tarball(Archive):
+class Tarball(OutgoingArchive):
     """A tar that lies on this host, compressed or not."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._members: list[Member] | None = None
+        self._members: list[ArchiveMember] | None = None
 
-    def members(self) -> Sequence[Member]:
+    def members(self) -> Sequence[ArchiveMember]:
         if self._members is None:
             with self._open_source() as (source, size):
                 self._members = [
-                    Member(segments_of(one.name), one.size, partial(self._member, one))
+                    ArchiveMember(segments_of(one.name), one.size, partial(self._member, one))
                     for one in tar_reader.Archive(source, size)
                     if one.kind == "file"
                 ]
@@ -88,14 +88,14 @@ class Tarball(Archive):
                 ) from error
 
 
-class Tree(Archive):
+class HostTree(OutgoingArchive):
     """The plain files beneath a directory of this host, and the directories that nothing is in."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
 
-    def members(self) -> Sequence[Member]:
-        found: list[Member] = []
+    def members(self) -> Sequence[ArchiveMember]:
+        found: list[ArchiveMember] = []
         pending: list[tuple[Segments, str]] = [((), str(self._root))]
         while pending:
             here, directory = pending.pop()
@@ -108,30 +108,30 @@ class Tree(Archive):
                 if entry.is_dir(follow_symlinks=False):
                     pending.append((segments, entry.path))
                 elif entry.is_file(follow_symlinks=False):
-                    found.append(Member(segments, entry.stat().st_size, partial(_open_source, entry.path)))
+                    found.append(ArchiveMember(segments, entry.stat().st_size, partial(_open_source, entry.path)))
         return found
 
     def pack(self) -> TarStream:
         return TarStream(self.members())
 
 
-class HostFiles(Archive):
+class HostFiles(OutgoingArchive):
     """Files of this host that mounts bring in, packed from where they lie, and directories that nothing is in."""
 
-    def __init__(self, found: Found) -> None:
+    def __init__(self, found: MountedFiles) -> None:
         opener = Opener()
-        self._members = [Member(file.target, file.size, partial(opener.open, file.path)) for file in found.files]
+        self._members = [ArchiveMember(file.target, file.size, partial(opener.open, file.path)) for file in found.files]
         self._members += map(_empty, found.directories)
 
-    def members(self) -> Sequence[Member]:
+    def members(self) -> Sequence[ArchiveMember]:
         return self._members
 
     def pack(self) -> TarStream:
         return TarStream(self._members)
 
 
-def _empty(directory: Segments) -> Member:
-    return Member((*directory, MARKER), 0, io.BytesIO)
+def _empty(directory: Segments) -> ArchiveMember:
+    return ArchiveMember((*directory, MARKER), 0, io.BytesIO)
 
 
 def _open_source(path: str) -> BinaryIO:
@@ -146,7 +146,7 @@ def packed_one(segments: Segments, content: bytes) -> bytes:
 class TarStream(io.RawIOBase):
     """A tar of these files that is never whole anywhere: each is opened when its turn comes."""
 
-    def __init__(self, members: Sequence[Member]) -> None:
+    def __init__(self, members: Sequence[ArchiveMember]) -> None:
         self._members = members
         self._length = tar_writer.length((join_segments(one.segments), one.size) for one in members)
         self._pieces: Iterator[bytes] = iter(())
@@ -184,7 +184,7 @@ class TarStream(io.RawIOBase):
         self._taken = self._at = 0
 
 
-def _content(member: Member) -> Iterator[bytes]:
+def _content(member: ArchiveMember) -> Iterator[bytes]:
     left = member.size
     with member.open() as file:
         while left and (data := file.read(min(left, _PIECE))):

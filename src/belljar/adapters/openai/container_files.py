@@ -15,7 +15,7 @@ from contextlib import closing
 from io import SEEK_END
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
-from belljar.adapters.openai.archives import Archive, Member, Packed, packed_one
+from belljar.adapters.openai.archives import ArchiveMember, OutgoingArchive, Packed, packed_one
 from belljar.filesystem.paths import WORKSPACE, Segments, join_segments, segments_of
 
 if TYPE_CHECKING:
@@ -90,7 +90,9 @@ class ContainerFiles:
         self._reach().containers.files.create(self._id, file=(name, content, "application/octet-stream"))
         each(self.delete, older)
 
-    def put_all(self, archive: Archive, *, there: Collection[Segments] = (), progress: Progress | None = None) -> None:
+    def put_all(
+        self, archive: OutgoingArchive, *, there: Collection[Segments] = (), progress: Progress | None = None
+    ) -> None:
         """Every file of an archive but those that are `there`."""
         members = [member for member in archive.members() if member.segments not in there]
         if self._unpacking and members and not there:
@@ -98,7 +100,7 @@ class ContainerFiles:
                 self._unpack(_Body(packed, progress, self._reach))
             return
 
-        def put(member: Member) -> None:
+        def put(member: ArchiveMember) -> None:
             with member.open() as file:
                 self.put(member.segments, file.read())
             if progress is not None:

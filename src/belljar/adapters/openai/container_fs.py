@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from belljar.adapters.openai.archives import MARKER, Archive, Tarball, Tree
+from belljar.adapters.openai.archives import MARKER, HostTree, OutgoingArchive, Tarball
 from belljar.adapters.openai.config import ContainerConfig
 from belljar.adapters.openai.container import NAME, ContainerManager, Filling
 from belljar.adapters.openai.container_files import ROOT, ContainerFiles, Kept, Progress, each
@@ -56,7 +56,7 @@ class ContainerFilesystem(Filesystem):
         container_config: ContainerConfig,
         tarball_path: Path | None = None,
         local_root: Path | None = None,
-        mounted: Callable[[], Archive] | None = None,
+        mounted: Callable[[], OutgoingArchive] | None = None,
         name: str = NAME,
         max_bytes: int | None = None,
         read_only: bool = False,
@@ -223,7 +223,7 @@ class ContainerFilesystem(Filesystem):
             files.put_all(given, there=there, progress=self._on_progress)
             self._uploaded = {member.segments: member.size for member in given.members()}
         if self._mirror is not None and (lost is not None or self._given is None):
-            tree = Tree(self._mirror.path)
+            tree = HostTree(self._mirror.path)
             if lost is None:
                 _check_types(tree)
             files.put_all(tree, there=there, progress=self._on_progress)
@@ -320,7 +320,7 @@ class ContainerFilesystem(Filesystem):
             )
 
 
-def _check_types(given: Archive) -> None:
+def _check_types(given: OutgoingArchive) -> None:
     """Of files that come from the host; what was written here is its writer's affair."""
     for member in given.members():
         if ending := unsupported_type(member.segments[-1]):

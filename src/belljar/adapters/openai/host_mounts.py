@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from belljar.adapters.openai.archives import Tree
+from belljar.adapters.openai.archives import HostTree
 from belljar.adapters.openai.container import NAME, translate_errors
 from belljar.adapters.openai.container_files import ContainerFiles, Reach, unpacks
 from belljar.adapters.sdk import within
@@ -41,12 +41,12 @@ def materialise(
         else:
             for mount in _absolute(container.host_mounts):
                 copy_mounts((mount,), allowed_host_roots=(mount.host_path,), into=into)
-        tree = Tree(Path(directory))
+        tree = HostTree(Path(directory))
         with translate_errors():
             return fill_container(partial(within, client, deadline), container, tree)
 
 
-def fill_container(reach: Reach, container: AutoContainerConfig, tree: Tree) -> str:
+def fill_container(reach: Reach, container: AutoContainerConfig, tree: HostTree) -> str:
     """The id of a new container with these files and those of `file_ids`. What the SDK raises is raised."""
     made = reach().containers.create(name=NAME, **container_fields(container))
     ContainerFiles(reach, made.id, unpacking=unpacks(reach, made.id)).put_all(tree)

@@ -10,7 +10,7 @@ from contextlib import aclosing
 from msgspec import structs
 
 from belljar.errors import ProviderError
-from belljar.vendors.deltas import Delta, Model
+from belljar.vendors.deltas import AnsweringModel, Delta
 from belljar.vendors.request import ModelRequest
 from belljar.wire.items import FunctionCallOutput, InputImage, InputItem, InputText, Message, Part
 
@@ -20,13 +20,13 @@ _REFUSAL = re.compile(r"image|picture|vision|visual|multi-?modal|mmproj|content 
 
 
 class WithImages:
-    """A model that may turn out not to see. A `Model` itself, so that nobody else need know.
+    """A model that may turn out not to see. An `AnsweringModel` itself, so that nobody else need know.
 
     `words` says instead of a picture, by its data URL, what is to be told of it. Other pictures are the caller's own
     concern: there is nothing else by which the model could know them, so that their refusal is the answer.
     """
 
-    def __init__(self, model: Model, words: Mapping[str, str], *, blind: bool) -> None:
+    def __init__(self, model: AnsweringModel, words: Mapping[str, str], *, blind: bool) -> None:
         self._model = model
         self._words = words
         self._blind = blind

@@ -6,20 +6,20 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 
 from belljar.gateway.engine.tokens import estimate
-from belljar.vendors.deltas import Delta, Finish, Model, Text, UsageDelta
+from belljar.vendors.deltas import AnsweringModel, Delta, Finish, Text, UsageDelta
 from belljar.vendors.request import ModelRequest
 from belljar.wire.items import Message
 from belljar.wire.responses import Usage
 
 
 class WithStops:
-    """A model whose text ends at the request's stop sequences. A `Model` itself, so that nobody else need know.
+    """A model whose text ends at the request's stop sequences. An `AnsweringModel` itself: nobody else need know.
 
     Many providers stop by themselves; others have no word for it (OpenAI's Responses API), or take only a few. A model
     that went on is hung up on, so that nobody pays for words that nobody reads; what it had spent is then estimated.
     """
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: AnsweringModel) -> None:
         self._model = model
 
     async def ask(self, request: ModelRequest) -> AsyncGenerator[list[Delta], None]:

@@ -10,7 +10,7 @@ from belljar.gateway.server.quota import Quotas
 from belljar.gateway.store.base import Blob, Blobs, BlobWriter, FileRecord, Records, storage_exceeded
 from belljar.http_server import filenames
 from belljar.http_server.body_reader import CutOff, Rest, Stalled
-from belljar.http_server.multipart import Begun, Ended, FormReader, Piece
+from belljar.http_server.multipart import FormReader, PartBegun, PartEnded, Piece
 from belljar.http_server.request import Gone, Request
 from belljar.wire import error_messages, ids
 
@@ -87,12 +87,12 @@ async def receive_form(request: Request, blobs: Blobs, limit: SizeLimit) -> Asyn
         while data := await request.read():
             for event in reader.feed(data):
                 match event:
-                    case Begun(name, filename, kind) if filename is not None:
+                    case PartBegun(name, filename, kind) if filename is not None:
                         form.file = IncomingFile(
                             _check_filename(form, name, filename), kind, await stack.enter_async_context(blobs.write())
                         )
                         field = ""
-                    case Begun(name):
+                    case PartBegun(name):
                         field, value = _check_field(form, name), b""
                     case Piece(piece) if field:
                         value += piece
@@ -101,7 +101,7 @@ async def receive_form(request: Request, blobs: Blobs, limit: SizeLimit) -> Asyn
                     case Piece(piece) if form.file is not None:
                         await form.file.add(piece)
                         limit.check(form.file.size)
-                    case Ended() if field:
+                    case PartEnded() if field:
                         form.fields[field] = _decode_field(field, value)
         reader.close()
         yield form

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from belljar.config import Settings
-from belljar.database_address import Address
+from belljar.database_address import DatabaseAddress
 from belljar.errors import BadSettings
 from belljar.gateway.store.base import Blobs, Records
 from belljar.gateway.store.local_store import open_local_blobs, open_local_records, prepare
@@ -14,13 +14,13 @@ _BUCKET = b"bucket"
 _DIRECTORY = b"directory"
 
 
-def find_database(settings: Settings) -> Address | None:
+def find_database(settings: Settings) -> DatabaseAddress | None:
     """Where the database is; None where the records are in a file of `state_dir`."""
     told, where = settings.database, settings.origins.get("database", "set in code")
     if settings.database_file is not None:
         told, where = _read(settings.database_file), str(settings.database_file)
     try:
-        return None if told is None else Address(told)
+        return None if told is None else DatabaseAddress(told)
     except ValueError as error:
         raise BadSettings(f"database: the value is not {error} ({where}); change it or leave it out") from None
 

@@ -46,8 +46,8 @@ class DirectoryBlobs:
         except OSError as error:
             raise disk_errors.of_system(error, root) from error
 
-    def write(self) -> Incoming:
-        return Incoming(self._incoming / secrets.token_hex(16), self._keep, self._root)
+    def write(self) -> IncomingBlob:
+        return IncomingBlob(self._incoming / secrets.token_hex(16), self._keep, self._root)
 
     async def adopt(self, chunks: AsyncIterator[bytes]) -> Blob:
         async with self.write() as incoming:
@@ -291,7 +291,7 @@ class DirectoryBlobs:
             os.close(directory)
 
 
-class Incoming(Spool):
+class IncomingBlob(Spool):
     """The port `BlobWriter`: what came in is given its place."""
 
     def __init__(self, path: Path, keep: Callable[[Path, str], None], root: Path) -> None:

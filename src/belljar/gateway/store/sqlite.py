@@ -363,9 +363,9 @@ class SqliteRecords:
 
     async def change_container(self, id: str, change: Change) -> Changed | None:
         made = await self._writer.submit(lambda connection: versions.make(connection, id, change))
-        if made is versions.Refusal.MISSING:
+        if made is versions.VersionRefusal.MISSING:
             raise no_container(id)
-        if made is versions.Refusal.FENCED:
+        if made is versions.VersionRefusal.FENCED:
             raise taken_over(id)
         return made if isinstance(made, Changed) else None
 

@@ -28,7 +28,7 @@ _ADVANCE = """
 """
 
 
-class Refusal(Enum):
+class VersionRefusal(Enum):
     """Why a change was not made."""
 
     MISSING = "missing"
@@ -36,17 +36,17 @@ class Refusal(Enum):
     FENCED = "fenced"
 
 
-def make(connection: sqlite3.Connection, id: str, change: Change) -> Changed | Refusal:
+def make(connection: sqlite3.Connection, id: str, change: Change) -> Changed | VersionRefusal:
     """The next version, inside a transaction that nobody else writes in: so a number is given once."""
     columns = "version, cells, requirements, owner, holder, epoch"
     found = connection.execute(f"SELECT {columns} FROM containers WHERE id = ?", (id,)).fetchone()
     if found is None:
-        return Refusal.MISSING
+        return VersionRefusal.MISSING
     version, cells, requirements, owner, *held = found
     if change.hold is not None and held != [change.hold.gateway, change.hold.epoch]:
-        return Refusal.FENCED
+        return VersionRefusal.FENCED
     if change.after is not None and change.after != version:
-        return Refusal.MOVED_ON
+        return VersionRefusal.MOVED_ON
     gone = _take_away(connection, change.gone)
     before: dict[str, FileRef | None] = {one.path: FileRef(one.id, one.blob) for one in gone}
     files, replaced = _put(connection, change.put, before)

@@ -24,7 +24,7 @@ class Listed(Struct, frozen=True):
     """Whose the server says it is; some servers tell by it what they are."""
 
 
-class Missing(Struct, frozen=True):
+class MissingList(Struct, frozen=True):
     """Why there is no list."""
 
     why: str
@@ -36,17 +36,17 @@ class Missing(Struct, frozen=True):
     """The row of quirks of a server that can be told by how it says so."""
 
 
-def judge(status: int, body: bytes) -> dict[str, Listed] | Missing:
+def judge(status: int, body: bytes) -> dict[str, Listed] | MissingList:
     """What a server answered that was asked for its models."""
     listed = read_list(body) if status == 200 else None
     if listed is not None:
         return listed
     words = body[:2000].decode(errors="replace")
     if errors.is_loading(status, words):
-        return Missing(_LOADS, loading=True, kind="llama_cpp" if "unavailable_error" in words else None)
+        return MissingList(_LOADS, loading=True, kind="llama_cpp" if "unavailable_error" in words else None)
     if status in (401, 403):
-        return Missing(f"it wants a key ({status})", locked=True)
-    return Missing(f"it answered {status}" + (" without a list" if status == 200 else ""))
+        return MissingList(f"it wants a key ({status})", locked=True)
+    return MissingList(f"it answered {status}" + (" without a list" if status == 200 else ""))
 
 
 def read_list(body: bytes) -> dict[str, Listed] | None:

@@ -17,7 +17,7 @@ from belljar.gateway.upstream.discovery import plain_name
 from belljar.gateway.upstream.list_refresh import ListRefresh
 from belljar.gateway.upstream.transport import Transport
 from belljar.gateway.upstream.upstream_models import ModelRoute, UpstreamModels
-from belljar.vendors.deltas import Model
+from belljar.vendors.deltas import AnsweringModel
 
 __all__ = ["Infos", "ModelInfo", "ModelRoute", "Models"]
 
@@ -55,7 +55,7 @@ class Models:
         transport: Transport,
         *,
         sought: Sequence[Upstream] = (),
-        own: Model | None = None,
+        own: AnsweringModel | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`sought` are those that may be there, now or later. `own` stands in for the built-in model."""

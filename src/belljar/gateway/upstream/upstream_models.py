@@ -18,12 +18,12 @@ from belljar.gateway.builtin_model import model as builtin_model
 from belljar.gateway.upstream import model_lists
 from belljar.gateway.upstream.endpoint import explain_no_models, find_product
 from belljar.gateway.upstream.http_response import ConnectionFailed
-from belljar.gateway.upstream.model_lists import Listed, Missing
+from belljar.gateway.upstream.model_lists import Listed, MissingList
 from belljar.gateway.upstream.transport import Transport
 from belljar.gateway.upstream.upstream_model import DialectModel
 from belljar.gateway.upstream.vendor_files import HostedFiles
 from belljar.net import is_on_this_machine
-from belljar.vendors.deltas import Model, Traits
+from belljar.vendors.deltas import AnsweringModel, Traits
 from belljar.vendors.registry import VENDORS, guess_vendor, vendor_of_host, vendor_of_owners
 from belljar.vendors.vendor import GENERIC
 
@@ -47,7 +47,7 @@ _KEY = "name it as an upstream with an api_key that it takes"
 class ModelRoute(Struct, frozen=True):
     """A model, and the name that it goes by at its upstream."""
 
-    model: Model
+    model: AnsweringModel
     name: str
     traits: Traits
     upstream: str
@@ -115,7 +115,7 @@ class UpstreamModels:
         try:
             async with asyncio.timeout(patience):
                 listed = model_lists.judge(*await self._get(self._model.list_url, patience))
-                if not isinstance(listed, Missing):
+                if not isinstance(listed, MissingList):
                     await self._tell_kind(listed, patience)
         except ConnectionFailed as broken:
             nobody = broken.resend and not broken.dropped
@@ -123,7 +123,7 @@ class UpstreamModels:
         except TimeoutError:
             self._miss("trouble", f"{self._endpoint}: it took longer than {patience:g} s")
         else:
-            if isinstance(listed, Missing):
+            if isinstance(listed, MissingList):
                 self._note_refusal(listed)
             else:
                 self._take(listed)
@@ -139,7 +139,7 @@ class UpstreamModels:
         self.known = self._always | {name: one for name, one in listed.items() if self._pattern.fullmatch(name)}
         self.trouble = "" if listed else f"{self._endpoint}: {explain_no_models(self._endpoint.vendor)}"
 
-    def _note_refusal(self, missing: Missing) -> None:
+    def _note_refusal(self, missing: MissingList) -> None:
         if missing.kind and self._asks_kind:
             self._become(missing.kind)
         state: State = "loading" if missing.loading else "locked" if missing.locked else "trouble"

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from . import private_builtins
-from .streams import Output
+from .streams import OutputStream
 
 private_builtins.protect(globals())
 
@@ -116,7 +116,7 @@ def wrap_print(original: Callable[..., None]) -> Callable[..., None]:
         *values: object, sep: str | None = " ", end: str | None = "\n", file: object = None, flush: object = False
     ) -> None:
         stream = sys.stdout if file is None else file
-        if type(stream) is not Output:
+        if type(stream) is not OutputStream:
             return original(*values, sep=sep, end=end, file=file, flush=flush)
         try:
             text = (" " if sep is None else sep).join([str(value) for value in values]) + ("\n" if end is None else end)

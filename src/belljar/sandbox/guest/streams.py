@@ -35,7 +35,7 @@ _flush = TextIOWrapper.flush
 _dup2 = os.dup2
 
 
-class Output(TextIOWrapper):
+class OutputStream(TextIOWrapper):
     """Standard output or standard error."""
 
     def __init__(self, number: int, name: str, gatherer: Gatherer) -> None:
@@ -100,7 +100,7 @@ class Gatherer:
     """The thread that passes on gathered text; it lives only as long as a burst."""
 
     def __init__(self) -> None:
-        self._streams: list[Output] = []
+        self._streams: list[OutputStream] = []
         self._hooked = False
         self._reset()
 
@@ -109,7 +109,7 @@ class Gatherer:
         self._watching = False
         self._lock = allocate_lock()
 
-    def watch(self, stream: Output) -> None:
+    def watch(self, stream: OutputStream) -> None:
         """Pass on what this stream gathers until it falls quiet."""
         with self._lock:
             if stream not in self._streams:
@@ -144,7 +144,7 @@ class Gatherer:
                 quiet = not self._streams
                 self._watching = not quiet
 
-    def _pass_on(self, stream: Output) -> None:
+    def _pass_on(self, stream: OutputStream) -> None:
         # A taken lock means that someone is writing, and text that moves needs no help.
         if not stream.lock.acquire(blocking=False):
             return
@@ -227,8 +227,8 @@ class Streams:
 
     def _build(self) -> None:
         self.stdin = EmptyInput()
-        self.stdout = Output(1, "<stdout>", self._gatherer)
-        self.stderr = Output(2, "<stderr>", self._gatherer)
+        self.stdout = OutputStream(1, "<stdout>", self._gatherer)
+        self.stderr = OutputStream(2, "<stderr>", self._gatherer)
         self._assign()
 
     def _rebuild(self) -> None:

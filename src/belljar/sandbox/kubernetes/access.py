@@ -21,7 +21,7 @@ ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class ClusterAccess:
     """How the API server is reached."""
 
     url: str
@@ -45,7 +45,7 @@ class Access:
             ) from None
 
 
-def find_access(environment: Mapping[str, str] | None = None, *, account: Path = ACCOUNT) -> Access:
+def find_access(environment: Mapping[str, str] | None = None, *, account: Path = ACCOUNT) -> ClusterAccess:
     """KUBECONFIG, a pod's service account, or ~/.kube/config: the first that there is; `BadSettings` if none is."""
     names = ("KUBECONFIG", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT", "HOME")
     given = variables(*names) if environment is None else environment
@@ -63,16 +63,16 @@ def find_access(environment: Mapping[str, str] | None = None, *, account: Path =
     )
 
 
-def _from_account(host: str, port: str, account: Path) -> Access:
+def _from_account(host: str, port: str, account: Path) -> ClusterAccess:
     address = f"[{host}]" if ":" in host else host
     tls = _trusting(account / "ca.crt", "the service account's ca.crt")
-    return Access(f"https://{address}:{port}", tls, token_file=account / "token")
+    return ClusterAccess(f"https://{address}:{port}", tls, token_file=account / "token")
 
 
 # -- kubeconfig -------------------------------------------------------------------------------------------------------
 
 
-def _from_kubeconfig(paths: Sequence[Path]) -> Access:
+def _from_kubeconfig(paths: Sequence[Path]) -> ClusterAccess:
     config = _Config(paths)
     context = config.current()
     cluster = config.find("clusters", "cluster", context.get("cluster"))
@@ -92,7 +92,7 @@ def _from_kubeconfig(paths: Sequence[Path]) -> Access:
                 "http://127.0.0.1:8001"
             )
     token_file = user.get("tokenFile")
-    return Access(
+    return ClusterAccess(
         url,
         _tls(config, cluster, user) if url.startswith("https:") else None,
         str(cluster["tls-server-name"]) if cluster.get("tls-server-name") else None,

@@ -17,7 +17,7 @@ import aiohttp
 
 from belljar.errors import BadSettings
 from belljar.net import watched_socket
-from belljar.sandbox.kubernetes.access import Access
+from belljar.sandbox.kubernetes.access import ClusterAccess
 
 Object: TypeAlias = dict[str, Any]
 """An object of Kubernetes, as JSON has it."""
@@ -52,7 +52,7 @@ class ApiUnreachable(Exception):
 class ApiClient:
     """Asks one API server; belongs to the event loop that first does."""
 
-    def __init__(self, access: Access) -> None:
+    def __init__(self, access: ClusterAccess) -> None:
         self.url = access.url
         self._access = access
         self._session: aiohttp.ClientSession | None = None

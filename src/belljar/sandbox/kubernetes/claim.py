@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from belljar.errors import Lost
 from belljar.sandbox.kubernetes import claim_objects
 from belljar.sandbox.kubernetes.api_client import Object
-from belljar.sandbox.kubernetes.claim_objects import Ended, Pending, Ready
+from belljar.sandbox.kubernetes.claim_objects import ClaimEnd, Pending, Ready
 
 
 class Claim:
@@ -34,7 +34,7 @@ class Claim:
         """When it ends unless it is renewed, by the API server's clock."""
         self.ready: Ready | None = None
         """Its pod, once there is one. Never another: that one would be empty."""
-        self.ended: Ended | None = None
+        self.ended: ClaimEnd | None = None
         self.why = "nothing was heard of it yet"
         """Why it is not ready."""
         self._settled = asyncio.Event()
@@ -51,7 +51,7 @@ class Claim:
         if uid == self.uid and self.is_outdone(told):
             self.passed_on = True  # what has become of its sandbox is told by the server there
         elif uid != self.uid:
-            self.end(Ended("Replaced", "another claim has its name"))
+            self.end(ClaimEnd("Replaced", "another claim has its name"))
         elif self.ready is not None:
             if ended := claim_objects.judge_held(self.ready, told):
                 self.end(ended)
@@ -62,7 +62,7 @@ class Claim:
                 case Ready() as ready:
                     self.ready = ready
                     self._settled.set()
-                case Ended() as ended:
+                case ClaimEnd() as ended:
                     self.end(ended)
 
     def is_outdone(self, told: Object) -> bool:
@@ -70,7 +70,7 @@ class Claim:
         known = claim_objects.epoch_of(told)
         return self.epoch is not None and known is not None and known > self.epoch
 
-    def end(self, ended: Ended) -> None:
+    def end(self, ended: ClaimEnd) -> None:
         """It has no pod any more, or will get none."""
         if self.ended is not None:
             return

@@ -155,7 +155,7 @@ class Ready:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class ClaimEnd:
     """It will not be ready, or not any more."""
 
     reason: str
@@ -166,7 +166,7 @@ class Ended:
         return f"{self.reason}: {self.message}" if self.message else self.reason
 
 
-Status: TypeAlias = Pending | Ready | Ended
+Status: TypeAlias = Pending | Ready | ClaimEnd
 
 
 def uid_of(claim: Object) -> str:
@@ -206,7 +206,7 @@ def made_at(claim: Object) -> float:
 def read_status(claim: Object) -> Status:
     """What the claim says of its sandbox now."""
     if claim["metadata"].get("deletionTimestamp"):
-        return Ended("Deleted", "the claim is being deleted")
+        return ClaimEnd("Deleted", "the claim is being deleted")
     status = claim.get("status") or {}
     conditions = {one.get("type"): one for one in status.get("conditions") or ()}
     ready, finished = conditions.get("Ready") or {}, conditions.get("Finished") or {}
@@ -223,23 +223,23 @@ def read_status(claim: Object) -> Status:
     return Ready(str(pod), addresses, "cold" if pod == name_of(claim) else "warm")
 
 
-def judge_held(held: Ready, claim: Object) -> Ended | None:
+def judge_held(held: Ready, claim: Object) -> ClaimEnd | None:
     """What has become of a sandbox that is in use: None as long as it is the same one.
 
     A pod that is not ready for a moment, because it is busy, is still there; one whose address has gone is not. The
     controller puts an empty one in its place, under the same name.
     """
     match read_status(claim):
-        case Ended() as ended:
+        case ClaimEnd() as ended:
             return ended
         case Ready(pod, addresses) if (pod, addresses) != (held.pod, held.addresses):
-            return Ended("PodReplaced", f"pod {held.pod} was replaced, and what it held is gone")
+            return ClaimEnd("PodReplaced", f"pod {held.pod} was replaced, and what it held is gone")
         case Pending(why) if (
             tuple(((claim.get("status") or {}).get("sandbox") or {}).get("podIPs") or ()) != held.addresses
         ):
-            return Ended("PodGone", f"pod {held.pod} is gone ({why})")
+            return ClaimEnd("PodGone", f"pod {held.pod} is gone ({why})")
     return None
 
 
-def _ended(condition: Mapping[str, Any]) -> Ended:
-    return Ended(str(condition.get("reason") or "Finished"), str(condition.get("message") or ""))
+def _ended(condition: Mapping[str, Any]) -> ClaimEnd:
+    return ClaimEnd(str(condition.get("reason") or "Finished"), str(condition.get("message") or ""))

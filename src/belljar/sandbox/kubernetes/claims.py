@@ -21,7 +21,7 @@ from belljar.sandbox.base import SandboxHandle
 from belljar.sandbox.kubernetes import claim_objects
 from belljar.sandbox.kubernetes.api_client import ApiClient, ApiError, ApiUnreachable, Object
 from belljar.sandbox.kubernetes.claim import Claim
-from belljar.sandbox.kubernetes.claim_objects import Ended, Ready
+from belljar.sandbox.kubernetes.claim_objects import ClaimEnd, Ready
 from belljar.sandbox.kubernetes.claim_watch import ClaimWatch
 from belljar.sandbox.remote.lease import settle
 
@@ -108,7 +108,7 @@ class Claims:
     def _lose(self, name: str, uid: str) -> None:
         for held in tuple(self._held.get(name, ())):
             if held.uid == uid:
-                held.end(Ended("Deleted", "somebody or something deleted the claim, or its time was over"))
+                held.end(ClaimEnd("Deleted", "somebody or something deleted the claim, or its time was over"))
 
     def _made(self) -> dict[str, str]:
         return {name: one.uid for name, held in self._held.items() for one in held if one.uid is not None}
@@ -441,7 +441,7 @@ class Claims:
             return Refused(f"{where} does not answer as it should: {error}")
         return BadSettings(f"kubernetes: {where} does not take our claim ({error.status} {error})")
 
-    def _failure(self, ended: Ended) -> BelljarError:
+    def _failure(self, ended: ClaimEnd) -> BelljarError:
         if ended.reason == "WarmPoolNotFound":
             return BadSettings(
                 f"sandbox_warm_pool: there is no warm pool {self.pool!r} in the namespace {self.namespace!r}; make one "

@@ -12,7 +12,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, closing
 from belljar.errors import Fenced, Lost, NoneFree, Refused
 from belljar.sandbox.base import Attached, SandboxHandle, Spec
 from belljar.sandbox.kubernetes import claim_objects
-from belljar.sandbox.kubernetes.access import Access
+from belljar.sandbox.kubernetes.access import ClusterAccess
 from belljar.sandbox.kubernetes.api_client import ApiClient
 from belljar.sandbox.kubernetes.claim import Claim
 from belljar.sandbox.kubernetes.claim_objects import Ready
@@ -35,7 +35,7 @@ class ClaimSource:
 
     def __init__(
         self,
-        access: Access,
+        access: ClusterAccess,
         *,
         namespace: str,
         pool: str,

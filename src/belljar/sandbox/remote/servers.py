@@ -27,7 +27,7 @@ _TURN = 2.0
 """Seconds to wait at one server that is full before the others are tried again."""
 
 
-class Server:
+class KnownServer:
     """One of them, and how it was when it was last looked at."""
 
     def __init__(self, source: RemoteSource) -> None:
@@ -60,7 +60,7 @@ class ServersSource:
         """`patience` is how many seconds a sandbox may wait for any of them to be there."""
         self._urls, self._token, self._patience = tuple(urls), token, patience
         self.servers = tuple(
-            Server(RemoteSource(url, token=token, patience=patience, reach=min(patience, _REACH))) for url in urls
+            KnownServer(RemoteSource(url, token=token, patience=patience, reach=min(patience, _REACH))) for url in urls
         )
         self._looking: asyncio.Task[None] | None = None
 
@@ -87,7 +87,7 @@ class ServersSource:
         problems = [one.problem for one in self.servers if one.problem is not None]
         return "; ".join(problems) if len(problems) == len(self.servers) else None
 
-    def _known(self) -> list[Server]:
+    def _known(self) -> list[KnownServer]:
         return sorted((one for one in self.servers if one.source.isolation), key=lambda one: one.problem is not None)
 
     async def prepare(self) -> None:
@@ -158,7 +158,7 @@ class ServersSource:
             await asyncio.sleep(pause)
             pause = min(2 * pause, longest)
 
-    def _choose(self) -> list[Server]:
+    def _choose(self) -> list[KnownServer]:
         """In which order they are asked: the better of two at random, then the rest; all of them if none is well.
 
         Not simply the emptiest: all gateways would see the same one, and go there at once.

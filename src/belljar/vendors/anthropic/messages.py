@@ -17,7 +17,7 @@ from belljar.vendors.anthropic import sandbox as anthropic_sandbox
 from belljar.vendors.anthropic.vendor import READING
 from belljar.vendors.call_ids import ANTHROPIC, CallIds
 from belljar.vendors.media_types import type_of
-from belljar.vendors.request import Asked, Attached, ModelRequest, VendorFile, Verbatim, refuse_item
+from belljar.vendors.request import Asked, AttachedFiles, ModelRequest, VendorFile, Verbatim, refuse_item
 from belljar.wire import codec
 from belljar.wire.items import (
     CodeInterpreterCall,
@@ -98,7 +98,7 @@ class MessagesWriter:
             case Verbatim():
                 if item.vendor == VENDOR:
                     self._repeat(item.blocks)
-            case Attached():
+            case AttachedFiles():
                 self._close()
                 self._say("user", [_write_attachment(file, item.for_code) for file in item.files])
             case Message(role="user"):
@@ -223,7 +223,7 @@ class MessagesWriter:
 def speaks_of_code(request: ModelRequest) -> bool:
     """Whether the conversation has files for code of the vendor's own running, or what it ran."""
     return any(
-        (type(item) is Attached and item.for_code)
+        (type(item) is AttachedFiles and item.for_code)
         or (type(item) is Verbatim and item.vendor == VENDOR and any(map(_is_run, item.blocks)))
         for item in request.items
     )

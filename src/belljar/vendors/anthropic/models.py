@@ -17,7 +17,7 @@ Effort: TypeAlias = Literal["low", "medium", "high", "xhigh", "max"]
 _EFFORTS: tuple[Effort, ...] = ("low", "medium", "high", "xhigh", "max")
 
 
-class Family(Struct, frozen=True, kw_only=True):
+class ClaudeFamily(Struct, frozen=True, kw_only=True):
     """The defaults are what Claude 5 models have in common."""
 
     most: int = 128_000
@@ -51,39 +51,45 @@ class Family(Struct, frozen=True, kw_only=True):
 
 _FIRST, _SECOND = "code_execution_20250825", "code_execution_20260120"
 """Code execution with files, and with a Python that keeps its variables."""
-_EARLY = Family(most=4_096, efforts=(), thinks="never", forms=False, samples=True, code_tool=_FIRST)
-_OLD = Family(most=64_000, efforts=(), thinks="never", forms=False, samples=True, code_tool=_FIRST)
-_FOUR_FIVE = Family(most=64_000, efforts=(), thinks="never", samples=True, code_tool=_SECOND)
-_ALWAYS = Family(thinks="always")
+_EARLY = ClaudeFamily(most=4_096, efforts=(), thinks="never", forms=False, samples=True, code_tool=_FIRST)
+_OLD = ClaudeFamily(most=64_000, efforts=(), thinks="never", forms=False, samples=True, code_tool=_FIRST)
+_FOUR_FIVE = ClaudeFamily(most=64_000, efforts=(), thinks="never", samples=True, code_tool=_SECOND)
+_ALWAYS = ClaudeFamily(thinks="always")
 
-FAMILIES: tuple[tuple[str, Family], ...] = (
+FAMILIES: tuple[tuple[str, ClaudeFamily], ...] = (
     ("claude-3-7", _OLD),
-    ("claude-3-5", Family(most=8_192, efforts=(), thinks="never", forms=False, samples=True, code_tool=_FIRST)),
+    ("claude-3-5", ClaudeFamily(most=8_192, efforts=(), thinks="never", forms=False, samples=True, code_tool=_FIRST)),
     ("claude-3", _EARLY),
     ("claude-2", _EARLY),
     ("claude-instant", _EARLY),
-    ("claude-opus-4-1", Family(most=32_000, efforts=(), thinks="never", samples=True, code_tool=_FIRST)),
-    ("claude-opus-4-5", Family(most=64_000, efforts=_EFFORTS[:3], thinks="never", samples=True, code_tool=_SECOND)),
-    ("claude-opus-4-6", Family(efforts=("low", "medium", "high", "max"), samples=True, code_tool=_SECOND)),
-    ("claude-opus-4-7", Family(code_tool=_SECOND)),
-    ("claude-opus-4-8", Family(code_tool=_SECOND)),
-    ("claude-opus-4", Family(most=32_000, efforts=(), thinks="never", forms=False, samples=True, code_tool=_FIRST)),
+    ("claude-opus-4-1", ClaudeFamily(most=32_000, efforts=(), thinks="never", samples=True, code_tool=_FIRST)),
+    (
+        "claude-opus-4-5",
+        ClaudeFamily(most=64_000, efforts=_EFFORTS[:3], thinks="never", samples=True, code_tool=_SECOND),
+    ),
+    ("claude-opus-4-6", ClaudeFamily(efforts=("low", "medium", "high", "max"), samples=True, code_tool=_SECOND)),
+    ("claude-opus-4-7", ClaudeFamily(code_tool=_SECOND)),
+    ("claude-opus-4-8", ClaudeFamily(code_tool=_SECOND)),
+    (
+        "claude-opus-4",
+        ClaudeFamily(most=32_000, efforts=(), thinks="never", forms=False, samples=True, code_tool=_FIRST),
+    ),
     ("claude-sonnet-4-5", _FOUR_FIVE),
-    ("claude-sonnet-4-6", Family(efforts=_EFFORTS[:3], samples=True, code_tool=_SECOND)),
+    ("claude-sonnet-4-6", ClaudeFamily(efforts=_EFFORTS[:3], samples=True, code_tool=_SECOND)),
     ("claude-sonnet-4", _OLD),
     ("claude-haiku-4", replace(_FOUR_FIVE, code_tool=_FIRST)),
-    ("claude-haiku", Family(most=64_000)),
+    ("claude-haiku", ClaudeFamily(most=64_000)),
     ("claude-opus-5-5", _ALWAYS),
     ("claude-fable", _ALWAYS),
     ("claude-mythos", _ALWAYS),
 )
 """By the beginning of the name; the first that fits counts."""
-_CURRENT = Family()
-_OTHER = Family(most=8_192, efforts=(), thinks="never", forms=False, samples=True, code_tool=_FIRST)
+_CURRENT = ClaudeFamily()
+_OTHER = ClaudeFamily(most=8_192, efforts=(), thinks="never", forms=False, samples=True, code_tool=_FIRST)
 """A model of somebody else's who speaks this wire too."""
 
 
-def family(model: str) -> Family:
+def family(model: str) -> ClaudeFamily:
     """Of a model by its name, with a cloud's or a proxy's prefix before it or not."""
     at = model.find("claude")
     if at < 0:

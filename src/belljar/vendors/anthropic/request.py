@@ -10,7 +10,7 @@ from msgspec import Struct
 from belljar.errors import InvalidRequest
 from belljar.vendors import code_call, function_names
 from belljar.vendors.anthropic.messages import VENDOR, MessagesWriter, speaks_of_code
-from belljar.vendors.anthropic.models import Family, family
+from belljar.vendors.anthropic.models import ClaudeFamily, family
 from belljar.vendors.anthropic.sampling import SAMPLING, takes_sampling
 from belljar.vendors.anthropic.wire_version import WireVersion
 from belljar.vendors.request import ModelRequest, VendorTool
@@ -109,7 +109,7 @@ def answer_tool(request: ModelRequest, version: WireVersion) -> str | None:
     return name
 
 
-def _keeps_form(request: ModelRequest, version: WireVersion, kind: Family) -> bool:
+def _keeps_form(request: ModelRequest, version: WireVersion, kind: ClaudeFamily) -> bool:
     return kind.forms and version.forms and not _is_open(request.text.format.schema or {})
 
 
@@ -120,7 +120,7 @@ def _is_open(schema: Json) -> bool:
     return isinstance(schema, list) and any(map(_is_open, schema))
 
 
-def _output_config(request: ModelRequest, version: WireVersion, kind: Family) -> Body:
+def _output_config(request: ModelRequest, version: WireVersion, kind: ClaudeFamily) -> Body:
     config: Body = {}
     if effort := kind.effort(request.reasoning):
         config["effort"] = effort

@@ -15,7 +15,7 @@ _EFFORT_OF: dict[Level, Effort] = {"MINIMAL": "minimal", "LOW": "low", "MEDIUM":
 _TOKENS_OF = {"none": 0, "minimal": 512, "low": 2_048, "medium": 8_192, "high": 24_576}
 
 
-class Family(Struct, frozen=True, kw_only=True):
+class GeminiFamily(Struct, frozen=True, kw_only=True):
     """The defaults are what Gemini 3 and later have in common."""
 
     levels: tuple[Level, ...] = LEVELS
@@ -47,27 +47,27 @@ class Family(Struct, frozen=True, kw_only=True):
         return {} if level is None else {"thinkingLevel": level.upper()}
 
 
-_BEFORE_THINKING = Family(levels=(), signs=False, combines=False)
-_LOW_TO_HIGH = Family(levels=("LOW", "MEDIUM", "HIGH"))
+_BEFORE_THINKING = GeminiFamily(levels=(), signs=False, combines=False)
+_LOW_TO_HIGH = GeminiFamily(levels=("LOW", "MEDIUM", "HIGH"))
 
-FAMILIES: tuple[tuple[str, Family], ...] = (
+FAMILIES: tuple[tuple[str, GeminiFamily], ...] = (
     ("gemma", _BEFORE_THINKING),
     ("gemini-1", _BEFORE_THINKING),
     ("gemini-2.0", _BEFORE_THINKING),
     ("gemini-2.5-flash-image", _BEFORE_THINKING),
-    ("gemini-2.5-pro", Family(budget=(128, 32_768), signs=False, combines=False)),
-    ("gemini-2.5", Family(budget=(0, 24_576), signs=False, combines=False)),
-    ("gemini-3-pro", Family(levels=("LOW", "HIGH"))),
+    ("gemini-2.5-pro", GeminiFamily(budget=(128, 32_768), signs=False, combines=False)),
+    ("gemini-2.5", GeminiFamily(budget=(0, 24_576), signs=False, combines=False)),
+    ("gemini-3-pro", GeminiFamily(levels=("LOW", "HIGH"))),
     ("gemini-3.1-pro", _LOW_TO_HIGH),
     ("gemini-3.7-flash", _LOW_TO_HIGH),
     ("gemini-3.8-flash", _LOW_TO_HIGH),
     ("gemini-4-argon", _LOW_TO_HIGH),
 )
 """By the beginning of the name; the first that fits counts."""
-_CURRENT = Family()
+_CURRENT = GeminiFamily()
 
 
-def family(model: str) -> Family:
+def family(model: str) -> GeminiFamily:
     """Of a model by its name, with `models/` or a publisher before it or not."""
     name = model.rpartition("/")[2]
     return next((found for beginning, found in FAMILIES if name.startswith(beginning)), _CURRENT)

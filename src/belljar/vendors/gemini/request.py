@@ -14,13 +14,13 @@ import msgspec
 from belljar.errors import InvalidRequest
 from belljar.vendors import code_call, function_names
 from belljar.vendors.call_ids import GEMINI, CallIds
-from belljar.vendors.gemini.models import Family, family
+from belljar.vendors.gemini.models import GeminiFamily, family
 from belljar.vendors.gemini.sampling import SAMPLING
 from belljar.vendors.gemini.schema import convert_schema
 from belljar.vendors.gemini.service import Service
 from belljar.vendors.gemini.signatures import SKIPPED, unpack_signature
 from belljar.vendors.media_types import type_of
-from belljar.vendors.request import Attached, ModelRequest, VendorFile, Verbatim, refuse_item
+from belljar.vendors.request import AttachedFiles, ModelRequest, VendorFile, Verbatim, refuse_item
 from belljar.vendors.sampling import members
 from belljar.wire import codec
 from belljar.wire.items import (
@@ -73,7 +73,7 @@ def encode(request: ModelRequest, service: Service) -> bytes:
         tools.append({"functionDeclarations": [_declare_function(tool) for tool in functions]})
     if hosted:
         tools.append({"codeExecution": {}})
-    told, form = _format(request, kind if functions else Family())
+    told, form = _format(request, kind if functions else GeminiFamily())
     orders = [request.instructions or "", *_orders(request), told]
     generation: Body = {
         "maxOutputTokens": request.max_output_tokens,
@@ -129,7 +129,7 @@ def _declare_function(tool: _Function) -> Body:
 
 
 def _write_choice(
-    choice: ToolChoice, functions: list[_Function], kind: Family, service: Service, *, hosted: bool
+    choice: ToolChoice, functions: list[_Function], kind: GeminiFamily, service: Service, *, hosted: bool
 ) -> Body:
     """Which functions must be used. Its own code execution cannot be chosen, only offered."""
     if not functions:
@@ -162,7 +162,7 @@ def _is(choice: Choice, tool: _Function) -> bool:
 # -- thinking and form ------------------------------------------------------------------------------------------------
 
 
-def _write_thinking(request: ModelRequest, kind: Family) -> Body | None:
+def _write_thinking(request: ModelRequest, kind: GeminiFamily) -> Body | None:
     asked = request.reasoning
     if asked is None or not kind.thinks:
         return None
@@ -172,7 +172,7 @@ def _write_thinking(request: ModelRequest, kind: Family) -> Body | None:
     return config or None
 
 
-def _format(request: ModelRequest, kind: Family) -> tuple[str, Body]:
+def _format(request: ModelRequest, kind: GeminiFamily) -> tuple[str, Body]:
     """How the answer is to look: in words where it cannot be said beside functions, and as members."""
     asked = request.text.format
     if asked.type == "text":
@@ -224,7 +224,7 @@ class _Step:
 class _Contents:
     """The conversation, item by item."""
 
-    def __init__(self, request: ModelRequest, service: Service, kind: Family, *, hosted: bool) -> None:
+    def __init__(self, request: ModelRequest, service: Service, kind: GeminiFamily, *, hosted: bool) -> None:
         self._request = request
         self._issuer = service.issuer
         self._kind = kind
@@ -250,7 +250,7 @@ class _Contents:
                     self._close()
                     self._say("user", [*self._files(), *self._attached, *_parts(item.content)])
                     self._attached = []
-                case Attached():
+                case AttachedFiles():
                     self._attached += [_write_file(file) for file in item.files]
                 case Verbatim():
                     self._verbatim(item)

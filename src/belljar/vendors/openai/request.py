@@ -13,7 +13,7 @@ from belljar.vendors.call_ids import RESPONSES, CallIds
 from belljar.vendors.media_types import type_of
 from belljar.vendors.model import find_row, nearest_effort_of
 from belljar.vendors.openai.models import BY_ID
-from belljar.vendors.request import Attached, ModelRequest, VendorTool, Verbatim
+from belljar.vendors.request import AttachedFiles, ModelRequest, VendorTool, Verbatim
 from belljar.vendors.vendor_tag import give_back
 from belljar.wire import codec, ids
 from belljar.wire.items import (
@@ -155,7 +155,7 @@ def _supply_files(tool: CodeInterpreterTool, request: ModelRequest) -> CodeInter
     if isinstance(tool.container, str):
         return tool
     given = [file.id for file in request.files if file.id is not None]
-    attached = [item for item in request.items if isinstance(item, Attached) and item.for_code]
+    attached = [item for item in request.items if isinstance(item, AttachedFiles) and item.for_code]
     given += [file.id for item in attached for file in item.files]
     return structs.replace(tool, container=structs.replace(tool.container, file_ids=tuple(given) or UNSET))
 
@@ -185,7 +185,7 @@ def _input(request: ModelRequest, native: Native, vendor: str) -> Iterator[objec
             yield from held
             held = []
         match item:
-            case Attached():
+            case AttachedFiles():
                 attached += [] if item.for_code else [_write_attachment(file.id, file.name) for file in item.files]
             case Verbatim():
                 yield from _blocks(item, calls) if item.vendor == vendor else ()

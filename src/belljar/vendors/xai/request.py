@@ -12,7 +12,7 @@ from belljar.vendors import code_call
 from belljar.vendors.media_types import type_of
 from belljar.vendors.model import nearest_effort_of
 from belljar.vendors.openai import request as openai_request
-from belljar.vendors.request import Asked, Attached, ModelRequest, VendorFile
+from belljar.vendors.request import Asked, AttachedFiles, ModelRequest, VendorFile
 from belljar.vendors.vendor_tag import untag
 from belljar.vendors.xai.models import BY_ID
 from belljar.wire import codec
@@ -70,7 +70,7 @@ def _items(request: ModelRequest) -> Iterator[Asked]:
     attached: list[Part] = []
     for item in request.items:
         match item:
-            case Attached():
+            case AttachedFiles():
                 attached += map(_write_attachment, item.files)
             case Message(role="user") if files or attached:
                 yield structs.replace(item, content=(*attached, *openai_request.parts_of(item), *files))

@@ -17,7 +17,7 @@ from belljar.vendors.anthropic.dialect import AnthropicDialect
 from belljar.vendors.anthropic.models import FAMILIES, family
 from belljar.vendors.deltas import HostedEnd, ThoughtEnd
 from belljar.vendors.registry import KINDS, WIRES
-from belljar.vendors.request import Asked, Attached, HostedFile, ModelRequest, VendorFile, VendorTool, Verbatim
+from belljar.vendors.request import Asked, AttachedFiles, HostedFile, ModelRequest, VendorFile, VendorTool, Verbatim
 from belljar.vendors.vendor import GENERIC, Vendor
 from belljar.wire.items import (
     CellEnd,
@@ -684,7 +684,7 @@ def test_an_answer_that_was_paused_is_one_message() -> None:
 
 def test_who_reads_only_items_of_openais_wire_is_given_those() -> None:
     only = (user("a"), user("b"))
-    given = (only[0], Verbatim("anthropic", (RUN,)), Attached((), for_code=True), only[1])
+    given = (only[0], Verbatim("anthropic", (RUN,)), AttachedFiles((), for_code=True), only[1])
     assert ModelRequest(model="claude-sonnet-5", items=given).plain_items == only
 
 
@@ -701,7 +701,7 @@ def test_a_failure_is_told_beside_the_output() -> None:
 
 def test_files_of_the_vendors_stand_before_the_words() -> None:
     files = (VendorFile(id="file_1", name="a.pdf"), VendorFile(id="file_2", name="b.PNG"))
-    assert encoded(Attached(files), user("Read"))["messages"] == [
+    assert encoded(AttachedFiles(files), user("Read"))["messages"] == [
         {
             "role": "user",
             "content": [
@@ -714,21 +714,21 @@ def test_files_of_the_vendors_stand_before_the_words() -> None:
 
 
 def test_files_for_code_are_put_where_it_runs() -> None:
-    body = encoded(Attached((VendorFile(id="file_1", name="a.csv"),), for_code=True), user("Sum"), tools=(HOSTED,))
+    body = encoded(AttachedFiles((VendorFile(id="file_1", name="a.csv"),), for_code=True), user("Sum"), tools=(HOSTED,))
     assert body["messages"][0]["content"][0] == {"type": "container_upload", "file_id": "file_1"}
 
 
 @pytest.mark.parametrize(
     ("item", "declared"),
     [
-        (Attached((), for_code=True), ["code_execution"]),
+        (AttachedFiles((), for_code=True), ["code_execution"]),
         (Verbatim("anthropic", (RUN,)), ["code_execution"]),
         (Verbatim("anthropic", (SEARCH,)), []),
-        (Attached((VendorFile(id="file_1", name="a.pdf"),)), []),
+        (AttachedFiles((VendorFile(id="file_1", name="a.pdf"),)), []),
     ],
     ids=["files", "ran", "searched", "to read"],
 )
-def test_what_the_history_speaks_of_is_declared(item: Attached | Verbatim, declared: list[str]) -> None:
+def test_what_the_history_speaks_of_is_declared(item: AttachedFiles | Verbatim, declared: list[str]) -> None:
     body = encoded(item, user("a"))
     assert [tool["name"] for tool in body.get("tools", ())] == declared
     assert "container" not in body

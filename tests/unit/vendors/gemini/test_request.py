@@ -17,7 +17,7 @@ from belljar.vendors.gemini.models import FAMILIES, family
 from belljar.vendors.gemini.signatures import SKIPPED, Signed, pack_signature
 from belljar.vendors.gemini.stream import GeminiDecoder
 from belljar.vendors.registry import KINDS
-from belljar.vendors.request import Asked, Attached, HostedFile, ModelRequest, VendorFile, Verbatim
+from belljar.vendors.request import Asked, AttachedFiles, HostedFile, ModelRequest, VendorFile, Verbatim
 from belljar.wire.items import (
     CellEnd,
     CodeInterpreterCall,
@@ -621,7 +621,7 @@ def test_files_for_its_code_stand_before_the_first_words() -> None:
 def test_files_that_google_has_stand_before_the_words_that_they_belong_to() -> None:
     named, typed = VendorFile(id="gs://a", name="a.pdf"), VendorFile(id="gs://b", name="b", type="text/csv")
     unknown = VendorFile(id="gs://c", name="c")
-    found = body(Attached((named, typed, unknown)), HI, Message(role="assistant", content="Yes?"), HI)["contents"]
+    found = body(AttachedFiles((named, typed, unknown)), HI, Message(role="assistant", content="Yes?"), HI)["contents"]
     assert [part["fileData"] for part in found[0]["parts"][:-1]] == [
         {"fileUri": "gs://a", "mimeType": "application/pdf"},
         {"fileUri": "gs://b", "mimeType": "text/csv"},

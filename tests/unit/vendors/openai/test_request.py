@@ -9,7 +9,7 @@ from msgspec import structs
 
 from belljar.vendors.openai.dialect import OpenAIDialect
 from belljar.vendors.registry import KINDS
-from belljar.vendors.request import Asked, Attached, HostedFile, ModelRequest, VendorFile, VendorTool, Verbatim
+from belljar.vendors.request import Asked, AttachedFiles, HostedFile, ModelRequest, VendorFile, VendorTool, Verbatim
 from belljar.wire import ids
 from belljar.wire.items import (
     CellEnd,
@@ -350,7 +350,7 @@ def test_it_goes_on_from_a_response_that_is_kept() -> None:
 
 @pytest.mark.parametrize("content", ["Hi", (InputText(text="Hi"),)])
 def test_a_picture_is_looked_at_and_a_document_read(content: Any) -> None:
-    items = (HI, Attached((PICTURE, PAPER)), Message(role="user", content=content), HI)
+    items = (HI, AttachedFiles((PICTURE, PAPER)), Message(role="user", content=content), HI)
     first, second, third = (item["content"] for item in body(*items)["input"])
     assert second == [
         {"type": "input_image", "detail": "auto", "image_url": None, "file_id": "file_1"},
@@ -361,7 +361,9 @@ def test_a_picture_is_looked_at_and_a_document_read(content: Any) -> None:
 
 
 def test_files_for_code_are_put_where_it_runs() -> None:
-    found = body(Attached((PICTURE,), for_code=True), HI, Attached((PAPER,), for_code=True), HI, tools=(HOSTED,))
+    found = body(
+        AttachedFiles((PICTURE,), for_code=True), HI, AttachedFiles((PAPER,), for_code=True), HI, tools=(HOSTED,)
+    )
     assert found["tools"][0]["container"]["file_ids"] == ["file_1", "file_2"]
     assert [item["content"] for item in found["input"]] == ["Hi", "Hi"]
 

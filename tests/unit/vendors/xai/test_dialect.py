@@ -23,7 +23,7 @@ from belljar.vendors.deltas import (
     UsageDelta,
 )
 from belljar.vendors.openai.dialect import OpenAIDialect
-from belljar.vendors.request import Asked, Attached, HostedFile, ModelRequest, VendorFile, VendorTool, Verbatim
+from belljar.vendors.request import Asked, AttachedFiles, HostedFile, ModelRequest, VendorFile, VendorTool, Verbatim
 from belljar.vendors.xai.dialect import XaiDialect
 from belljar.vendors.xai.stream import XaiDecoder
 from belljar.wire.items import (
@@ -334,7 +334,7 @@ def test_files_that_its_code_made(told: dict[str, Any], files: list[tuple[str, s
 
 def test_files_stand_in_the_message_that_they_belong_to_also_those_for_code() -> None:
     picture, table = VendorFile(id="file_1", name="a.png"), VendorFile(id="file_2", name="a.csv")
-    items = (Attached((picture,)), HI, Attached((table,), for_code=True), HI, HI)
+    items = (AttachedFiles((picture,)), HI, AttachedFiles((table,), for_code=True), HI, HI)
     one, two, three = (item["content"] for item in body(*items, tools=(HOSTED,))["input"])
     words = {"type": "input_text", "text": "Hi"}
     assert one == [{"type": "input_file", "file_id": "file_1"}, words]
@@ -344,7 +344,7 @@ def test_files_stand_in_the_message_that_they_belong_to_also_those_for_code() ->
 
 def test_a_picture_that_is_given_whole_is_seen() -> None:
     picture = VendorFile(id="", name="a.png", data=b"\x89PNG")
-    (said,) = body(Attached((picture,)), HI)["input"]
+    (said,) = body(AttachedFiles((picture,)), HI)["input"]
     shown = said["content"][0]
     assert (shown["type"], shown["image_url"]) == ("input_image", "data:image/png;base64,iVBORw==")
 

@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 
 import asyncpg
 
-from belljar.database_address import Address
+from belljar.database_address import DatabaseAddress
 from belljar.errors import OperatorError
 from belljar.gateway.store.postgres import failures
 
@@ -69,7 +69,7 @@ class _NotConnected(Exception):
 class Pool:
     """Connections that are lent one at a time. Of one loop; `open` comes first."""
 
-    def __init__(self, address: Address, *, most: int = MOST) -> None:
+    def __init__(self, address: DatabaseAddress, *, most: int = MOST) -> None:
         self.address = address
         self.pooled = False
         """Whether a pooler stands between us and PostgreSQL."""

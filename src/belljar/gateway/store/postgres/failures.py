@@ -7,7 +7,7 @@ import ssl
 import asyncpg
 from asyncpg import exceptions as pg
 
-from belljar.database_address import Address
+from belljar.database_address import DatabaseAddress
 from belljar.errors import BadSettings, BelljarError, InvalidRequest, OperatorError, StoreUnavailable
 
 KINDS = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError)
@@ -51,7 +51,7 @@ def is_settings(error: BaseException) -> bool:
     return isinstance(error, _SETTINGS)
 
 
-def check_files(address: Address) -> None:
+def check_files(address: DatabaseAddress) -> None:
     """`BadSettings` names the one that cannot be read."""
     for name, path in address.files:
         try:
@@ -64,12 +64,12 @@ def check_files(address: Address) -> None:
             ) from None
 
 
-def unavailable(address: Address, error: BaseException | None, after: float = 2.0) -> StoreUnavailable:
+def unavailable(address: DatabaseAddress, error: BaseException | None, after: float = 2.0) -> StoreUnavailable:
     why = f" ({_reason(error)})" if error is not None else ""
     return StoreUnavailable(f"the database at {address} does not answer{why}; try again in a moment", after=after)
 
 
-def of_settings(address: Address, error: BaseException) -> BadSettings:
+def of_settings(address: DatabaseAddress, error: BaseException) -> BadSettings:
     """What has to be changed before a connection can be made at all."""
     match error:
         case pg.InvalidCatalogNameError():
@@ -85,7 +85,7 @@ def of_settings(address: Address, error: BaseException) -> BadSettings:
     return BadSettings(f"database: the one at {address} cannot be used: {_reason(error)}; {remedy}")
 
 
-def explain(address: Address, error: Exception) -> Exception:
+def explain(address: DatabaseAddress, error: Exception) -> Exception:
     """The error to raise for this one: ours, if it is PostgreSQL's."""
     match error:
         case BelljarError():
@@ -109,7 +109,7 @@ def explain(address: Address, error: Exception) -> Exception:
 
 
 def _reason(error: BaseException) -> str:
-    """In words that name no secret: none of PostgreSQL's do, and an `Address` hides none where the driver looks."""
+    """In words that name no secret: none of PostgreSQL's do, and a `DatabaseAddress` hides none from the driver."""
     match error:
         case asyncpg.PostgresError() | pg.ClientConfigurationError():
             return str(error).partition("\n")[0] or type(error).__name__

@@ -16,7 +16,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from belljar.database_address import Address
+from belljar.database_address import DatabaseAddress
 from belljar.errors import BelljarError, InvalidRequest, NotFound, OperatorError
 from belljar.gateway.store.base import Blobs
 from belljar.gateway.store.connection import connect
@@ -135,7 +135,9 @@ def _turn(row: Row, true: Sequence[int]) -> Row:
     return tuple(turned)
 
 
-async def move_records(path: Path, address: Address, progress: Progress) -> tuple[PostgresRecords, dict[str, int]]:
+async def move_records(
+    path: Path, address: DatabaseAddress, progress: Progress
+) -> tuple[PostgresRecords, dict[str, int]]:
     """Have all rows there, and the same; the target, which is still closed to gateways, and how many by table."""
     local = SqliteRecords(path)
     mark = await local.agree(MOVE, secrets.token_hex(16).encode())

@@ -10,7 +10,7 @@ from typing import TypeVar
 import msgspec
 from asyncpg import exceptions as pg
 
-from belljar.database_address import Address
+from belljar.database_address import DatabaseAddress
 from belljar.errors import BadSettings
 from belljar.gateway.store import version_log
 from belljar.gateway.store.base import (
@@ -103,7 +103,7 @@ class PostgresRecords:
         self._recent = Recent()
 
     @classmethod
-    async def open(cls, address: Address, *, moving: bool = False) -> PostgresRecords:
+    async def open(cls, address: DatabaseAddress, *, moving: bool = False) -> PostgresRecords:
         """Connect, and make or renew the tables; `BadSettings` where that cannot be, or a move here is not through."""
         pool = Pool(address)
 

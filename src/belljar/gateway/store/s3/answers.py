@@ -8,7 +8,7 @@ from xml.etree import ElementTree as ET
 from xml.sax.saxutils import escape
 
 
-class Fault(NamedTuple):
+class S3Fault(NamedTuple):
     """An error as the server words it; both empty where it says nothing."""
 
     code: str = ""
@@ -24,19 +24,19 @@ class Unfinished(NamedTuple):
     id: str
 
 
-class Listing(NamedTuple):
+class ObjectListing(NamedTuple):
     """A page of unfinished uploads, and after which of them the next one starts; None at the end."""
 
     uploads: list[Unfinished]
     after: tuple[str, str] | None
 
 
-def read_fault(body: bytes) -> Fault | None:
+def read_fault(body: bytes) -> S3Fault | None:
     """None where the body is no error: a server may begin with 200 and find out then."""
     root = _parse(body)
     if root is None or _name(root) != "Error":
         return None
-    return Fault(_text(root, "Code"), _text(root, "Message"), _text(root, "Region"))
+    return S3Fault(_text(root, "Code"), _text(root, "Message"), _text(root, "Region"))
 
 
 def read_upload_id(body: bytes) -> str | None:
@@ -44,13 +44,13 @@ def read_upload_id(body: bytes) -> str | None:
     return None if root is None else _text(root, "UploadId") or None
 
 
-def read_uploads(body: bytes) -> Listing:
+def read_uploads(body: bytes) -> ObjectListing:
     root = _parse(body)
     if root is None:
-        return Listing([], None)
+        return ObjectListing([], None)
     found = [Unfinished(_text(one, "Key"), _text(one, "UploadId")) for one in _children(root, "Upload")]
     more = _text(root, "IsTruncated") == "true"
-    return Listing(found, (_text(root, "NextKeyMarker"), _text(root, "NextUploadIdMarker")) if more else None)
+    return ObjectListing(found, (_text(root, "NextKeyMarker"), _text(root, "NextUploadIdMarker")) if more else None)
 
 
 def write_parts(tags: Sequence[str]) -> bytes:

@@ -19,7 +19,7 @@ from belljar.gateway.store.blob_files import write_all
 from belljar.gateway.store.blob_index import BlobIndex, Stored
 from belljar.gateway.store.blob_names import HOUR, RECENT, damaged_content, is_name, no_content
 from belljar.gateway.store.blob_slices import Slice
-from belljar.gateway.store.s3.bucket import Bucket, Damaged, Missing
+from belljar.gateway.store.s3.bucket import Bucket, Damaged, ObjectMissing
 from belljar.gateway.store.s3.upload import PART, RESERVED, Objects, Upload, Uploading, key_of, object_of
 from belljar.gateway.store.spool import HOP
 
@@ -161,7 +161,7 @@ class S3Blobs:
                 return
             except Damaged:
                 raise damaged_content(name, f"in {self._bucket.address}: it has not {stored.size} bytes") from None
-            except Missing:
+            except ObjectMissing:
                 now = await self._find(name)
                 if now == stored:
                     raise damaged_content(name, f"since its object is gone from {self._bucket.address}") from None

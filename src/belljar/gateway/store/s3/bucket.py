@@ -19,7 +19,7 @@ from yarl import URL
 
 from belljar.errors import StoreUnavailable
 from belljar.gateway.store.s3 import answers
-from belljar.gateway.store.s3.answers import Fault, Unfinished
+from belljar.gateway.store.s3.answers import S3Fault, Unfinished
 from belljar.gateway.store.s3.signing import NOTHING, Credentials, encode_path, encode_query, hash_body, sign
 from belljar.net import find_proxy
 from belljar.vendors.retry import RetryLimits, choose_pause
@@ -37,7 +37,7 @@ _BUSY_CODES = frozenset({"InternalError", "RequestTimeout", "ServiceUnavailable"
 _RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+)")
 
 
-class Missing(Exception):
+class ObjectMissing(Exception):
     """There is no such object, or no such upload."""
 
 
@@ -45,17 +45,17 @@ class Damaged(Exception):
     """The object has another size than it was written with."""
 
 
-class Declined(StoreUnavailable):
+class RequestDeclined(StoreUnavailable):
     """The server answers, and will not do it: asking again changes nothing."""
 
-    def __init__(self, message: str, status: int, fault: Fault) -> None:
+    def __init__(self, message: str, status: int, fault: S3Fault) -> None:
         super().__init__(message)
         self.answered = status
         self.fault = fault
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class BucketAddress:
     """Where a bucket is, and below which prefix everything of ours lies in it."""
 
     bucket: str
@@ -96,7 +96,7 @@ class Bucket:
 
     def __init__(
         self,
-        address: Address,
+        address: BucketAddress,
         credentials: Sign,
         *,
         trusted: ssl.SSLContext | None = None,
@@ -119,7 +119,7 @@ class Bucket:
         self._session: aiohttp.ClientSession | None = None
 
     @property
-    def address(self) -> Address:
+    def address(self) -> BucketAddress:
         return self._address
 
     async def close(self) -> None:
@@ -134,24 +134,24 @@ class Bucket:
         await self._ask("PUT", key, body=body, digest=digest)
 
     async def get(self, key: str) -> bytes:
-        """A small object, whole. Raises `Missing`."""
+        """A small object, whole. Raises `ObjectMissing`."""
         return (await self._ask("GET", key)).body
 
     async def measure(self, key: str) -> int:
-        """How large it is. Raises `Missing`."""
+        """How large it is. Raises `ObjectMissing`."""
         return int((await self._ask("HEAD", key)).headers.get("content-length", "-1"))
 
     async def delete(self, key: str) -> None:
         """Again is harmless."""
         try:
             await self._ask("DELETE", key)
-        except Missing:
+        except ObjectMissing:
             pass  # most servers do not tell
 
     async def read(self, key: str, start: int, stop: int, size: int) -> AsyncIterator[bytes]:
         """The bytes from `start` to `stop` of an object that has `size`, as they come.
 
-        A connection that breaks is made again from where it broke. Raises `Missing` and `Damaged`.
+        A connection that breaks is made again from where it broke. Raises `ObjectMissing` and `Damaged`.
         """
         at, trial, damaged = start, _Trial(self._sleep, self._address), 0
         while at < stop:
@@ -181,16 +181,16 @@ class Bucket:
         return upload
 
     async def put_part(self, key: str, upload: str, number: int, body: bytes, digest: str) -> str:
-        """The tag of the part, by which the whole is put together. Raises `Missing` where the upload is given up."""
+        """The tag of the part, of which the whole is made. Raises `ObjectMissing` where the upload is given up."""
         query = {"partNumber": str(number), "uploadId": upload}
         return (await self._ask("PUT", key, query, body=body, digest=digest)).headers.get("etag", "")
 
     async def complete_upload(self, key: str, upload: str, tags: Sequence[str], size: int) -> None:
-        """Put it together. Raises `Missing` where the upload is given up."""
+        """Put it together. Raises `ObjectMissing` where the upload is given up."""
         body = answers.write_parts(tags)
         try:
             await self._ask("POST", key, {"uploadId": upload}, body=body)
-        except Missing:
+        except ObjectMissing:
             # The answer to an earlier try may have been lost: then the object is there.
             if await self.measure(key) != size:
                 raise
@@ -199,7 +199,7 @@ class Bucket:
         """Again is harmless."""
         try:
             await self._ask("DELETE", key, {"uploadId": upload})
-        except Missing:
+        except ObjectMissing:
             pass
 
     async def list_uploads(self) -> AsyncIterator[list[Unfinished]]:
@@ -211,7 +211,7 @@ class Bucket:
                 query |= {"key-marker": after[0], "upload-id-marker": after[1]}
             try:
                 answer = await self._ask("GET", None, query)
-            except Missing:  # as some say that there is none
+            except ObjectMissing:  # as some say that there is none
                 return
             found, following = answers.read_uploads(answer.body)
             ours = [one for one in found if one.key.startswith(self._prefix)]
@@ -306,13 +306,13 @@ class Bucket:
         fault = answers.read_fault(answer.body)
         if 200 <= answer.status < 300 and fault is None:
             return
-        fault = fault or Fault()
+        fault = fault or S3Fault()
         if answer.status in _BUSY or fault.code in _BUSY_CODES or 200 <= answer.status < 300:
             raise _Broken(f"{answer.status} {fault.code}".strip(), _after(answer.headers))
         if answer.status == 404 and fault.code != "NoSuchBucket":
-            raise Missing
+            raise ObjectMissing
         said = " ".join(filter(None, (str(answer.status), fault.code, fault.message[:300])))
-        raise Declined(f"{self._address} refuses a request of ours ({said})", answer.status, fault)
+        raise RequestDeclined(f"{self._address} refuses a request of ours ({said})", answer.status, fault)
 
 
 class _Broken(StoreUnavailable):
@@ -325,7 +325,7 @@ class _Broken(StoreUnavailable):
 class _Trial:
     """How often something has failed, and how long to wait before the next try."""
 
-    def __init__(self, sleep: Callable[[float], Awaitable[object]], address: Address) -> None:
+    def __init__(self, sleep: Callable[[float], Awaitable[object]], address: BucketAddress) -> None:
         self._sleep = sleep
         self._address = address
         self.restart()

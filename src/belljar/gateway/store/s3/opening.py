@@ -16,7 +16,7 @@ from belljar.gateway.store.blob_cache import BlobCache
 from belljar.gateway.store.blob_index import BlobIndex
 from belljar.gateway.store.s3.account import Account
 from belljar.gateway.store.s3.blobs import S3Blobs
-from belljar.gateway.store.s3.bucket import Address, Bucket, Declined, Missing
+from belljar.gateway.store.s3.bucket import Bucket, BucketAddress, ObjectMissing, RequestDeclined
 from belljar.gateway.store.s3.signing import hash_body
 
 _MARK = "store.json"
@@ -38,12 +38,12 @@ async def open_s3(settings: Settings, records: Records, check_kind: Callable[[],
     return S3Blobs(bucket, index, cache)
 
 
-def _find_address(settings: Settings, account: Account) -> Address:
+def _find_address(settings: Settings, account: Account) -> BucketAddress:
     assert settings.blobs is not None
     name, _, prefix = settings.blobs.removeprefix("s3://").partition("/")
     named = config.variables("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
     endpoint = settings.blobs_endpoint or named.get("AWS_ENDPOINT_URL_S3") or named.get("AWS_ENDPOINT_URL")
-    return Address(name, prefix, settings.blobs_region or account.region or "us-east-1", endpoint)
+    return BucketAddress(name, prefix, settings.blobs_region or account.region or "us-east-1", endpoint)
 
 
 def _find_trusted(settings: Settings, account: Account) -> ssl.SSLContext | None:
@@ -63,7 +63,7 @@ async def mark_bucket(
     try:
         try:
             mark = await _read_again(bucket)
-        except Missing:
+        except ObjectMissing:
             if await index.list_older(-60.0, limit=1):
                 raise BadSettings(
                     f"blobs: {bucket.address} has none of the files that these records name; name the bucket and the "
@@ -77,7 +77,7 @@ async def mark_bucket(
                 await bucket.delete(_MARK)
                 raise
             mark = await _read_again(bucket)  # another may have been faster
-    except Declined as error:
+    except RequestDeclined as error:
         raise BadSettings(_explain(bucket.address, error)) from None
     if _read_mark(mark) != store_id:
         raise BadSettings(
@@ -104,7 +104,7 @@ def _read_mark(mark: bytes) -> object:
         return None
 
 
-def _explain(address: Address, error: Declined) -> str:
+def _explain(address: BucketAddress, error: RequestDeclined) -> str:
     fault = error.fault
     if fault.region and fault.region != address.region:
         return f"blobs: the bucket {address.bucket} is in another region; set blobs_region to {fault.region}"

@@ -15,7 +15,7 @@ from belljar.gateway.store import disk_errors
 from belljar.gateway.store.base import Blob
 from belljar.gateway.store.blob_cache import BlobCache
 from belljar.gateway.store.blob_index import BlobIndex
-from belljar.gateway.store.s3.bucket import Bucket, Missing
+from belljar.gateway.store.s3.bucket import Bucket, ObjectMissing
 from belljar.gateway.store.s3.signing import hash_body
 from belljar.gateway.store.spool import Spool
 
@@ -213,7 +213,7 @@ class Upload(Spool):
 async def _unless_aborted(step: Awaitable[T]) -> T:
     try:
         return await step
-    except Missing:
+    except ObjectMissing:
         raise _given_up() from None
 
 

@@ -13,7 +13,7 @@ from belljar.errors import InvalidRequest, ProviderError
 from belljar.providers import vendor_settings
 from belljar.providers.dialect_client import DialectClient
 from belljar.providers.failures import ClientError, code_of
-from belljar.providers.types import Turn
+from belljar.providers.types import ClientTurn
 from belljar.providers.uploads import FileReference
 from belljar.wire.tools import CodeInterpreterTool
 
@@ -50,7 +50,7 @@ class TinCanClient(DialectClient):
             return TinCanError.of(code_of(error), str(error), error, error)
         return TinCanError.of("CONNECTION_ERROR" if isinstance(error, OSError) else "UNKNOWN_ERROR", str(error), error)
 
-    def _code_tool(self, turn: Turn) -> CodeInterpreterTool:
+    def _code_tool(self, turn: ClientTurn) -> CodeInterpreterTool:
         raise InvalidRequest("code_execution: Tin Can runs no code", param="code_execution")
 
     def _upload(self, path: Path) -> FileReference:
