@@ -168,7 +168,8 @@ class Gateway:
         # The jail starts and imports the data stack, which takes seconds, while requests already come in.
         self._preparing = asyncio.create_task(ground.get_ready())
         stack.push_async_callback(_cancel, self._preparing)
-        policy = _policy(settings)
+        # A claim of the only gateway goes with it: nobody else would know which of them to delete.
+        policy = _policy(settings, lasting=not self._private and settings.warm_pool is None)
         membership = self._membership = await self._join(records)
         peers = None if membership.alone else Peers(records, membership)
         if peers is not None:
@@ -420,7 +421,7 @@ async def clean(records: Records, blobs: Blobs, settings: Settings, me: str) -> 
 # -- settings to each room's own ---------------------------------------------------------------------------------------
 
 
-def _policy(settings: Settings) -> Policy:
+def _policy(settings: Settings, *, lasting: bool) -> Policy:
     return Policy(
         minutes=settings.container_minutes,
         timeout=settings.timeout,
@@ -430,6 +431,7 @@ def _policy(settings: Settings) -> Policy:
         sandboxes_per_owner=settings.quota_sandboxes,
         bytes_per_owner=settings.quota_bytes,
         claim_timeout=settings.claim_timeout,
+        lasting=lasting,
     )
 
 

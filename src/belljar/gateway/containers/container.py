@@ -229,7 +229,8 @@ class Container:
         services = self._services
         policy = services.policy
         spec = policy.spec(fresh)
-        epoch = None if hold is None or services.membership.alone else hold.epoch
+        ends_with_us = services.membership.alone and not policy.lasting
+        epoch = None if hold is None or ends_with_us else hold.epoch
         sandbox = await services.capacity.acquire(stack, fresh.owner, spec, container=self.id, epoch=epoch)
         self._told_of_loss = not (fresh.cells > 0 and policy.isolation == "per_container")
         self._know(fresh)

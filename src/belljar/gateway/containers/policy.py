@@ -34,6 +34,9 @@ class Policy:
     """Of all files, uploaded ones and those of containers; what code makes is kept all the same."""
     claim_timeout: float = 0.0
     """Seconds that a call waits for a sandbox where all are busy."""
+    lasting: bool = False
+    """A sandbox that can outlive this gateway is left to the one that comes after it over the same store. Where there
+    are several gateways it is, whatever this says."""
     spare: float = 30.0
     """Seconds that a sandbox must have been idle before somebody else's need may end it."""
     largest_file: int | None = None
