@@ -210,17 +210,17 @@ async def test_what_a_thread_writes_after_the_cell_is_kept_too(source: SandboxSo
 
 async def test_idle_containers_expire_and_come_back_by_auto(source: SandboxSource, place: Path) -> None:
     async with opened(source, place) as house:
-        container = await house.containers.auto(OWNER, [])
+        container = (await house.containers.auto(OWNER, [])).record
         assert (container.auto, container.minutes) == (True, 20)
         await house.run(container, "x = 1; open('kept', 'w').write('1')")
         house.clock.pass_minutes(19)
-        container = await house.containers.named(container.id, OWNER)
+        container = (await house.containers.named(container.id, OWNER)).record
         assert house.containers.status(container) == "running"
         await house.containers.sweep()
         assert len(house.source.alive) == 1
         assert await house.value(container, "x") == 1  # which starts the clock anew
         house.clock.pass_minutes(19)
-        assert (await house.containers.named(container.id, OWNER)).id == container.id
+        assert (await house.containers.named(container.id, OWNER)).record.id == container.id
         house.clock.pass_minutes(2)
         assert len(house.source.alive) == 1
         await house.containers.sweep()
@@ -234,12 +234,12 @@ async def test_idle_containers_expire_and_come_back_by_auto(source: SandboxSourc
         assert await house.files(container) == {"kept": b"1"}  # still readable,
         assert house.containers.status(await house.containers.get(container.id, OWNER)) == "expired"  # and no more
         assert [one.id for one in await house.containers.list(OWNER, ALL)] == [container.id]
-        healed = await house.containers.auto(OWNER, ["cntr_unknown", container.id])
+        healed = (await house.containers.auto(OWNER, ["cntr_unknown", container.id])).record
         assert (healed.id, house.containers.status(healed)) == (container.id, "running")
         async with house.containers.use(healed) as use:
             assert use.healed
             assert (await run_in(use, "open('kept').read(), 'x' in globals()")).text == "('1', False)"
-        assert (await house.containers.named(container.id, OWNER)).id == container.id
+        assert (await house.containers.named(container.id, OWNER)).record.id == container.id
 
 
 async def test_the_policy_may_let_named_containers_come_back(source: SandboxSource, place: Path) -> None:
@@ -248,7 +248,7 @@ async def test_the_policy_may_let_named_containers_come_back(source: SandboxSour
         await house.run(container, "open('kept', 'w').write('1')")
         house.clock.pass_minutes(6)
         assert house.containers.status(await house.containers.get(container.id, OWNER)) == "expired"
-        back = await house.containers.named(container.id, OWNER)
+        back = (await house.containers.named(container.id, OWNER)).record
         assert (back.id, house.containers.status(back)) == (container.id, "running")
         assert await house.value(back, "open('kept').read()") == "1"
 
@@ -259,7 +259,7 @@ async def test_a_container_may_have_minutes_of_its_own(source: SandboxSource, pl
         await house.run(container, "x = 1")
         house.clock.pass_minutes(59)
         await house.containers.sweep()
-        assert await house.value(await house.containers.named(container.id, OWNER), "x") == 1
+        assert await house.value((await house.containers.named(container.id, OWNER)).record, "x") == 1
 
 
 @pytest.mark.parametrize("call", ["list", "get", "put", "stream", "delete"])
@@ -284,7 +284,7 @@ async def test_file_calls_start_the_clock_anew(source: SandboxSource, place: Pat
         house.clock.pass_minutes(15)
         await house.containers.sweep()
         assert len(house.source.alive) == 1
-        assert (await house.containers.named(container.id, OWNER)).id == container.id
+        assert (await house.containers.named(container.id, OWNER)).record.id == container.id
 
 
 async def test_a_container_does_not_expire_under_a_running_cell(source: SandboxSource, place: Path) -> None:
@@ -295,7 +295,7 @@ async def test_a_container_does_not_expire_under_a_running_cell(source: SandboxS
         house.clock.pass_minutes(60)
         await house.containers.sweep()
         assert house.containers.status(await house.containers.get(container.id, OWNER)) == "running"
-        await house.put(await house.containers.named(container.id, OWNER), "go", b"")
+        await house.put((await house.containers.named(container.id, OWNER)).record, "go", b"")
         assert (await cell).ok
         assert house.containers.status(await house.containers.get(container.id, OWNER)) == "running"
 
@@ -309,8 +309,8 @@ async def test_auto_takes_the_newest_that_is_there(source: SandboxSource, place:
         theirs = await house.container("key_other")
         await house.containers.delete(gone.id, OWNER)
         ids = ["cntr_never", theirs.id, gone.id, new.id, old.id]
-        assert (await house.containers.auto(OWNER, ids)).id == new.id
-        fresh = await house.containers.auto(OWNER, [gone.id, theirs.id])
+        assert (await house.containers.auto(OWNER, ids)).record.id == new.id
+        fresh = (await house.containers.auto(OWNER, [gone.id, theirs.id])).record
         assert fresh.id not in ids
         assert (fresh.auto, fresh.memory) == (True, "1g")
 
@@ -319,9 +319,9 @@ async def test_auto_gives_a_container_more_memory_when_asked(source: SandboxSour
     async with opened(source, place) as house:
         container = await house.container()
         await house.run(container, "open('kept', 'w').write('1')")
-        same = await house.containers.auto(OWNER, [container.id], memory="1g")
+        same = (await house.containers.auto(OWNER, [container.id], memory="1g")).record
         assert (same.id, same.memory) == (container.id, "1g")
-        more = await house.containers.auto(OWNER, [container.id], memory="4g")
+        more = (await house.containers.auto(OWNER, [container.id], memory="4g")).record
         assert (more.id, more.memory) == (container.id, "4g")
         async with house.containers.use(more) as use:
             assert use.healed
@@ -330,7 +330,7 @@ async def test_auto_gives_a_container_more_memory_when_asked(source: SandboxSour
         assert isinstance(sandbox, LocalSandbox | RemoteSandbox)
         limits = sandbox._box.limits if isinstance(sandbox, LocalSandbox) else sandbox._limits
         assert limits.memory == 4 << 30
-        less = await house.containers.auto(OWNER, [container.id], memory="1g")
+        less = (await house.containers.auto(OWNER, [container.id], memory="1g")).record
         assert less.memory == "4g"
         with pytest.raises(InvalidRequest, match="'8g'"):
             await house.containers.auto(OWNER, [container.id], memory="8g")
@@ -338,19 +338,19 @@ async def test_auto_gives_a_container_more_memory_when_asked(source: SandboxSour
 
 async def test_a_prospect_is_what_auto_would_give_and_changes_nothing(source: SandboxSource, place: Path) -> None:
     async with opened(source, place, Policy(memory="4g")) as house:
-        fresh = await house.containers.prospect(OWNER, ["cntr_never"])
+        fresh = (await house.containers.prospect(OWNER, ["cntr_never"])).record
         assert (fresh.id, fresh.memory, fresh.requirements) == ("", "4g", ())
-        assert (await house.containers.prospect(OWNER, [], memory="1g")).memory == "1g"
+        assert (await house.containers.prospect(OWNER, [], memory="1g")).record.memory == "1g"
         assert await house.containers.list(OWNER, Page()) == []
         container = await house.containers.create(OWNER, name="x")
         house.clock.pass_minutes(21)
         before = await house.containers.get(container.id, OWNER)
-        more = await house.containers.prospect(OWNER, ["cntr_never", container.id], memory="16g")
+        more = (await house.containers.prospect(OWNER, ["cntr_never", container.id], memory="16g")).record
         assert (more.id, more.memory) == (container.id, "16g")
-        assert (await house.containers.prospect(OWNER, [container.id], memory="1g")).memory == "4g"
+        assert (await house.containers.prospect(OWNER, [container.id], memory="1g")).record.memory == "4g"
         assert await house.containers.get(container.id, OWNER) == before
         assert house.containers.status(before) == "expired"
-        assert (await house.containers.prospect("key_other", [container.id])).id == ""
+        assert (await house.containers.prospect("key_other", [container.id])).record.id == ""
         with pytest.raises(InvalidRequest, match="'8g'"):
             await house.containers.prospect(OWNER, [container.id], memory="8g")
 

@@ -81,7 +81,7 @@ async def test_four_figures_are_four_images_and_four_files(source: SandboxSource
         assert await house.value(container, "__import__('os').listdir()") == ["notes.txt"]
         house.clock.pass_minutes(21)
         await house.containers.sweep()
-        again = await house.containers.auto(OWNER, [container.id])
+        again = (await house.containers.auto(OWNER, [container.id])).record
         assert await house.value(again, "__import__('os').listdir()") == ["notes.txt"]
         assert sorted(await house.files(again)) == sorted(stored)
         assert [file.path for file in await house.containers.all_files(again)] == ["notes.txt"]
@@ -153,7 +153,7 @@ async def test_a_restarted_session_is_told_once(source: SandboxSource, place: Pa
         await house.call(container, "x = 1")
         house.clock.pass_minutes(21)
         await house.containers.sweep()
-        container = await house.containers.auto(OWNER, [container.id])
+        container = (await house.containers.auto(OWNER, [container.id])).record
         ran = await house.call(container, "print('x' in globals())")
         assert ran.end.healed
         assert ran.told == f"{RESTARTED}\n\nFalse"

@@ -21,6 +21,7 @@ from belljar.gateway.store.base import (
     ConversationRecord,
     FileRecord,
     FileRef,
+    FoundContainer,
     GatewayRecord,
     Hold,
     ItemRecord,
@@ -455,13 +456,49 @@ async def test_a_container_comes_back_as_it_went(records: Records) -> None:
     )
     await records.create_container(whole)
     assert await records.get_container("cntr_1", "ann") == whole
-    await records.create_container(container("cntr_2", version=9))
-    assert await records.get_containers(["cntr_2", "cntr_none", "cntr_1"], "ann") == [
-        container("cntr_2", version=9),
-        whole,
+
+
+async def test_the_first_container_that_is_there_with_its_files(records: Records) -> None:
+    await records.create_container(container(deleted=True))
+    for id in ("cntr_2", "cntr_3", "cntr_4"):
+        await records.create_container(container(id, version=9))
+    files = [container_file(f"cfile_{n}", container_id="cntr_2", created_at=n) for n in (3, 1, 2)]
+    await put(records, *files)
+    await put(records, container_file("cfile_9", container_id="cntr_3"))
+    asked = ["cntr_none", "cntr_1", "cntr_2", "cntr_3"]
+    listed = tuple(sorted(files, key=lambda one: one.created_at))
+    assert await records.find_container(asked, "ann") == FoundContainer(container("cntr_2", version=10), listed)
+    assert await records.find_container(["cntr_4", "cntr_2"], "ann") == FoundContainer(container("cntr_4", version=9))
+    assert await records.find_container(asked, "ben") is None
+    assert await records.find_container(asked[:2], "ann") is None
+    assert await records.find_container([], "ann") is None
+
+
+async def test_a_chain_with_the_container_that_the_newest_names(records: Records) -> None:
+    await records.create_container(container("cntr_1"))
+    await records.create_container(container("cntr_2"))
+    await records.create_container(container("cntr_ben", owner="ben"))
+    files = [container_file(f"cfile_{n}", container_id="cntr_2") for n in (3, 1, 2)]
+    await put(records, *files)
+    names = ["cntr_1", None, "cntr_2", None, None, "cntr_gone", "cntr_ben"]
+    turns = [
+        response(f"resp_{n}", f"resp_{n - 1}" if n else None, container_id=name, input=b"[%d]" % n)
+        for n, name in enumerate(names)
     ]
-    assert await records.get_containers(["cntr_2", "cntr_1"], "ben") == []
-    assert await records.get_containers([], "ann") == []
+    for turn in turns:
+        await records.add_response(turn)
+    first = FoundContainer(container("cntr_1"))
+    second = FoundContainer(container("cntr_2", version=1), tuple(files))
+    for _ in range(2):  # read, and known
+        assert await records.chain_with_container("resp_4", "ann") == (turns[:5], second)
+        assert await records.chain_with_container("resp_1", "ann") == (turns[:2], first)
+        assert await records.chain_with_container("resp_5", "ann") == (turns[:6], None)
+        assert await records.chain_with_container("resp_6", "ann") == (turns, None)
+        assert await records.chain_with_container("resp_4", "ben") == ([], None)
+        assert await records.chain("resp_4", "ann") == turns[:5]
+    await records.delete_response("resp_1", "ann")
+    assert await records.chain_with_container("resp_4", "ann") == (turns[2:5], second)
+    assert await records.chain_with_container("resp_none", "ann") == ([], None)
 
 
 async def test_what_is_updated_of_a_container_is_all_that_changes(records: Records) -> None:

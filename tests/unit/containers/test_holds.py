@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import cast
 
 import pytest
+from msgspec import structs
 from tests.unit.containers.test_states import Played, run
 
 from belljar.errors import Fenced, HeldElsewhere, InvalidRequest, Lost, NotFound, StoreUnavailable
@@ -353,6 +354,26 @@ def test_cells_are_counted_with_what_they_changed(play: Callable[[Scenario], Non
             assert (await stage.fresh(container)).cells == 3
             await begun.aclose()
         assert (await stage.fresh(container)).cells == 4, "left, and counted all the same"
+
+    play(scenario)
+
+
+def test_warm_is_what_can_be_run_in_here_at_once(play: Callable[[Scenario], None]) -> None:
+    async def scenario(stage: Stage) -> None:
+        container = await stage.make()
+        assert not stage.a.containers.is_warm(container)
+        await stage.a.run(container)
+        fresh = await stage.fresh(container)
+        assert stage.a.containers.is_warm(fresh)
+        assert not stage.b.containers.is_warm(fresh)
+        assert not stage.a.containers.is_warm(structs.replace(fresh, memory="4g"))
+        await stage.wait(fresh.minutes * 60 + 1)
+        assert not stage.a.containers.is_warm(fresh), "expired"
+        await stage.a.run(container)
+        assert stage.a.containers.is_warm(await stage.fresh(container))
+        await stage.b.containers.delete(container.id, ME)
+        await stage.a.containers.drop(container.id)
+        assert not stage.a.containers.is_warm(fresh), "whoever deletes it tells its holder"
 
     play(scenario)
 

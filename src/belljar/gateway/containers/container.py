@@ -114,6 +114,10 @@ class Container:
     def active_at(self) -> float:
         return self._active_at
 
+    def has_sandbox(self, memory: str) -> bool:
+        """Whether it has one of this size that can be used."""
+        return not self._deleted and self._live is not None and self._live.usable and self._live.memory == memory
+
     async def is_outlived(self) -> bool:
         if not self._has_run_out():
             return False

@@ -30,6 +30,7 @@ from belljar.gateway.store.base import (
     ContainerFileRecord,
     ContainerRecord,
     FileRecord,
+    FoundContainer,
     Page,
     Records,
     Version,
@@ -126,39 +127,66 @@ class Containers:
         busy = live is not None and live.in_use
         return "expired" if _expired(record, self._clock()) and not busy else "running"
 
-    async def named(self, id: str, owner: str) -> ContainerRecord:
+    async def named(self, id: str, owner: str) -> FoundContainer:
         """A container that a request names; `ContainerExpired` if it is, unless the policy lets those come back."""
-        return await self._revived(await self.get(id, owner), self._policy.heal_named)
+        found = await self._records.find_container([id], owner)
+        if found is None:
+            raise not_found(id)
+        return await self._revived_with_files(found, self._policy.heal_named)
 
     async def auto(
         self, owner: str, candidates: Sequence[str], *, memory: str | None = None, id: str | None = None
-    ) -> ContainerRecord:
+    ) -> FoundContainer:
         """The container of a chain: the first of the candidates, newest first, that is still there, else a new one.
 
         An expired one comes back under its id, with its files. One with less memory than asked for gets more.
         """
-        record = await self._chained(owner, candidates, memory)
-        if record is None:
-            return await self.create(owner, name=AUTO, memory=memory, auto=True, id=id)
-        if _outgrows(memory, record):
-            record = await self._container(record).grow(memory)
-        return await self._revived(record, True)
+        found = await self._chained(owner, candidates, memory)
+        if found is None:
+            return FoundContainer(await self.create(owner, name=AUTO, memory=memory, auto=True, id=id))
+        if _outgrows(memory, found.record):
+            found = FoundContainer(await self._container(found.record).grow(memory), found.files)
+        return await self._revived_with_files(found, True)
 
-    async def prospect(self, owner: str, candidates: Sequence[str], *, memory: str | None = None) -> ContainerRecord:
-        """What `auto` would give, while nothing is made and nothing changes; one that is yet to be made has no id."""
-        record = await self._chained(owner, candidates, memory)
-        if record is None:
+    async def prospect(
+        self,
+        owner: str,
+        candidates: Sequence[str],
+        *,
+        memory: str | None = None,
+        ahead: FoundContainer | None = None,
+    ) -> FoundContainer:
+        """What `auto` would give, while nothing is made and nothing changes; one that is yet to be made has no id.
+
+        What was read `ahead`, a moment ago, is not looked for again.
+        """
+        found = await self._chained(owner, candidates, memory, ahead)
+        if found is None:
             record = ContainerRecord(
                 id="", owner=owner, name=AUTO, created_at=0, last_active_at=0, memory=memory or self._policy.memory
             )
-        return msgspec.structs.replace(record, memory=memory) if _outgrows(memory, record) else record
+            return FoundContainer(record)
+        if _outgrows(memory, found.record):
+            return FoundContainer(msgspec.structs.replace(found.record, memory=memory), found.files)
+        return found
 
-    async def _chained(self, owner: str, candidates: Sequence[str], memory: str | None) -> ContainerRecord | None:
+    async def _chained(
+        self, owner: str, candidates: Sequence[str], memory: str | None, ahead: FoundContainer | None = None
+    ) -> FoundContainer | None:
         """The first of the candidates that is still there, whatever its memory; which must be one that can be had."""
         if memory is not None:
             self._policy.tier(memory)
-        found = await self._records.get_containers([*dict.fromkeys(candidates)], owner) if candidates else []
-        return next((record for record in found if not record.deleted), None)
+        if not candidates or (ahead is not None and ahead.record.id == candidates[0]):
+            return ahead if candidates else None
+        return await self._records.find_container([*dict.fromkeys(candidates)], owner)
+
+    def is_warm(self, record: ContainerRecord) -> bool:
+        """Whether its sandbox is here, as large as the record says: who deletes it anywhere tells us, and ends that."""
+        live = self._live.get(record.id)
+        return live is not None and live.has_sandbox(record.memory) and self.status(record) == "running"
+
+    async def _revived_with_files(self, found: FoundContainer, may: bool) -> FoundContainer:
+        return FoundContainer(await self._revived(found.record, may), found.files)
 
     async def _revived(self, record: ContainerRecord, may: bool) -> ContainerRecord:
         if self.status(record) == "running":

@@ -35,10 +35,12 @@ class Context:
         self.call_images: dict[str, tuple[str, ...]] = {}
         """The pictures of each, for a model that sees."""
 
-    async def recall(self, request: CreateResponse, memory: Mapping[str, ResponseRecord] | None = None) -> None:
-        """Find what came before the request."""
-        asked = HistoryRequest.of(request)
-        self.history = await read_history(self._services.records, asked, self._owner, self._response_id, memory)
+    async def recall(
+        self, request: CreateResponse, memory: Mapping[str, ResponseRecord] | None = None, *, housed: bool = False
+    ) -> None:
+        """Find what came before the request; `housed` says that its container is wanted as well."""
+        asked, records = HistoryRequest.of(request), self._services.records
+        self.history = await read_history(records, asked, self._owner, self._response_id, memory, housed=housed)
 
     async def furnish(
         self, container: ResponseContainer, provider: ProviderExecution | None, deadline: ResponseDeadline

@@ -9,7 +9,7 @@ from msgspec import UNSET, Struct, structs
 
 from belljar.errors import InvalidRequest, NotFound
 from belljar.gateway.engine.turn_calls import Stray
-from belljar.gateway.store.base import Records, ResponseRecord
+from belljar.gateway.store.base import FoundContainer, Records, ResponseRecord
 from belljar.wire import ids
 from belljar.wire.items import (
     CellEnd,
@@ -54,6 +54,8 @@ class History(Struct, frozen=True, kw_only=True):
     """Of code that ran before, newest first."""
     versions: Mapping[str, int] = {}
     """Of these containers, the newest that the model knows of."""
+    container: FoundContainer | None = None
+    """The one that the newest response before names, where it was read along with that."""
     compact_now: bool = False
 
     @property
@@ -80,13 +82,19 @@ async def read_history(
     owner: str,
     response_id: str,
     memory: Mapping[str, ResponseRecord] | None = None,
+    *,
+    housed: bool = False,
 ) -> History:
-    """Everything before, in order: the chain or the conversation, then the input. Faults name what does not fit."""
+    """Everything before, in order: the chain or the conversation, then the input. Faults name what does not fit.
+
+    `housed` says that the container is wanted as well.
+    """
     before: list[InputItem] = []
     containers: list[str] = []
     versions: dict[str, int] = {}
+    container: FoundContainer | None = None
     if asked.previous_response_id is not None:
-        chain = await _read_chain(records, asked.previous_response_id, owner, memory or {})
+        chain, container = await _read_chain(records, asked.previous_response_id, owner, memory or {}, housed=housed)
         _check_size(sum(len(record.input) + len(record.output) for record in chain))
         for record in chain:
             before += read_stored_items(record.input)
@@ -117,20 +125,26 @@ async def read_history(
         own=tuple(own[:-1] if compact_now else own),
         containers=tuple(dict.fromkeys(reversed(containers))),
         versions=versions,
+        container=container,
         compact_now=compact_now,
     )
 
 
 async def _read_chain(
-    records: Records, id: str, owner: str, memory: Mapping[str, ResponseRecord]
-) -> list[ResponseRecord]:
+    records: Records, id: str, owner: str, memory: Mapping[str, ResponseRecord], *, housed: bool
+) -> tuple[list[ResponseRecord], FoundContainer | None]:
     """Oldest first. `memory` has what one WebSocket keeps for itself; a chain of it may rest on stored ones."""
     kept: list[ResponseRecord] = []
     at: str | None = id
     while at is not None and at in memory:
         kept.append(memory[at])
         at = memory[at].previous_id
-    stored = [] if at is None else await records.chain(at, owner)
+    stored: list[ResponseRecord] = []
+    container: FoundContainer | None = None
+    if at is not None and housed:
+        stored, container = await records.chain_with_container(at, owner)
+    elif at is not None:
+        stored = await records.chain(at, owner)
     if at is not None and (not stored or stored[-1].id != at):
         raise _build_lost_error(at)
     if stored and stored[0].previous_id is not None:
@@ -141,7 +155,7 @@ async def _read_chain(
             f"Previous response with id '{id}' is still in progress. Wait until it is done, or cancel it.",
             param="previous_response_id",
         )
-    return chain
+    return chain, container
 
 
 def _build_lost_error(id: str) -> InvalidRequest:

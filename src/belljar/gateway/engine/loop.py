@@ -186,7 +186,8 @@ class Loop:
             )
             self._files.describe_place = self._provider.describe_place
             route = structs.replace(route, model=self._provider)
-        await self.context.recall(self._request, self._memory)
+        earlier = tool is not None and not isinstance(tool.container, str)  # the container is that of those before
+        await self.context.recall(self._request, self._memory, housed=earlier)
         if tool is not None:
             await self.context.furnish(self.container, self._provider, self._deadline)
         await self._deadline.wait(self.context.load(route, housed=tool is not None, model=self._request.model))

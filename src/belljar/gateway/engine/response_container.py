@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from msgspec import structs
 
 from belljar.errors import NotFound
@@ -14,7 +16,7 @@ from belljar.gateway.engine.history import History
 from belljar.gateway.engine.input_files import InputFiles, has_files
 from belljar.gateway.engine.provider_execution import ProviderExecution
 from belljar.gateway.engine.services import EngineServices
-from belljar.gateway.store.base import ContainerRecord
+from belljar.gateway.store.base import ContainerFileRecord, ContainerRecord
 from belljar.wire import ids
 from belljar.wire.extras import LeftContainer
 from belljar.wire.items import CodeInterpreterCall
@@ -67,23 +69,27 @@ class ResponseContainer:
         if self.record is None:
             tool, containers = self._tool, self._services.containers
             assert tool is not None
+            if self._prospect is not None and self._prospect.id and containers.is_warm(self._prospect):
+                self.record = self._prospect
+                return self.record
             if isinstance(tool.container, str):
                 try:
-                    self.record = await containers.named(tool.container, self._owner)
+                    found = await containers.named(tool.container, self._owner)
                 except NotFound as error:
                     error.param = self._param
                     raise
             else:
                 id = ids.beside("cntr", self._response_id)
                 memory = self._read_memory_limit()
-                self.record = await containers.auto(self._owner, self._history.containers, memory=memory, id=id)
+                found = await containers.auto(self._owner, self._history.containers, memory=memory, id=id)
+            self.record = found.record
             await containers.check_here(self.record)
             if self._prospect is not None and self._prospect.id != self.record.id:  # it was deleted meanwhile
                 self._citations.remove(self._citations.files)
             if self._prospect is None or self._prospect.id != self.record.id:
                 id, version = self.record.id, self.record.version
                 self.set_version(id, min(version, self._history.versions.get(id, version)))
-            await self._list_files(self.record)
+            self._add_known(found.files)
         return self.record
 
     async def furnish(
@@ -139,13 +145,15 @@ class ResponseContainer:
 
     async def _foresee(self) -> ContainerRecord:
         """Look at the container that a call would get: the model is told of it before it calls, if it ever does."""
-        self._prospect = await self._services.containers.prospect(
-            self._owner, self._history.containers, memory=self._read_memory_limit()
+        memory, history = self._read_memory_limit(), self._history
+        found = await self._services.containers.prospect(
+            self._owner, history.containers, memory=memory, ahead=history.container
         )
+        self._prospect = found.record
         if self._prospect.id:
             await self._services.containers.check_here(self._prospect)
             self.set_version(self._prospect.id, self._prospect.version)
-            await self._list_files(self._prospect)
+            self._add_known(found.files)
         return self._prospect
 
     def _add_note(self, history: History, missed: Differences) -> History:
@@ -164,8 +172,11 @@ class ResponseContainer:
         return await self._services.containers.differences(container, since, container.version)
 
     async def _list_files(self, container: ContainerRecord) -> None:
-        """What files there are: to be cited, and to be told of."""
-        there = await self._services.records.all_container_files(container.id)
+        """What files there are by now."""
+        self._add_known(await self._services.records.all_container_files(container.id))
+
+    def _add_known(self, there: Sequence[ContainerFileRecord]) -> None:
+        """To be cited, and to be told of."""
         self._citations.add_known(there)
         self._files.add_known(there)
 

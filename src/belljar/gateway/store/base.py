@@ -170,6 +170,13 @@ class ContainerFileRecord(Struct, frozen=True, kw_only=True):
     type: str = "application/octet-stream"
 
 
+class FoundContainer(Struct, frozen=True, array_like=True):
+    """A container with the files that it had at that moment, oldest first."""
+
+    record: ContainerRecord
+    files: tuple[ContainerFileRecord, ...] = ()
+
+
 class FileRef(Struct, frozen=True, array_like=True):
     """A file of a version, by its id and its content, whose bytes may be gone by now."""
 
@@ -344,6 +351,10 @@ class Records(Protocol):
         """The response and all before it, oldest first; stops short where one was deleted (its `previous_id` tells)."""
         ...
 
+    async def chain_with_container(self, id: str, owner: str) -> tuple[list[ResponseRecord], FoundContainer | None]:
+        """The same, and the container that the newest of them names, if that is still there: one look for both."""
+        ...
+
     async def abandoned(self, limit: int = 100) -> list[ResponseRecord]:
         """Responses that are queued or in progress, while the gateway that worked on them lives no more."""
         ...
@@ -376,8 +387,8 @@ class Records(Protocol):
 
     async def create_container(self, record: ContainerRecord) -> None: ...
     async def get_container(self, id: str, owner: str) -> ContainerRecord | None: ...
-    async def get_containers(self, ids: Sequence[str], owner: str) -> list[ContainerRecord]:
-        """Those of them that are there, in the order of the ids."""
+    async def find_container(self, ids: Sequence[str], owner: str) -> FoundContainer | None:
+        """The first of these that is there, and whose record does not say `deleted`."""
         ...
 
     async def list_containers(self, owner: str, page: Page, name: str | None = None) -> list[ContainerRecord]:

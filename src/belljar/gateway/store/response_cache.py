@@ -25,6 +25,15 @@ class Recent:
             self._kept.move_to_end(id)
         return record
 
+    def chain(self, id: str) -> dict[str, ResponseRecord]:
+        """The response and those before it, as far as they are known, by their ids."""
+        known: dict[str, ResponseRecord] = {}
+        at: str | None = id
+        while at is not None and at not in known and (record := self.get(at)) is not None:
+            known[at] = record
+            at = record.previous_id
+        return known
+
     def add(self, record: ResponseRecord) -> None:
         if record.status not in _FINAL:
             return

@@ -23,6 +23,7 @@ from belljar.gateway.store.base import (
     ContainerRecord,
     ConversationRecord,
     FileRecord,
+    FoundContainer,
     GatewayRecord,
     Hold,
     ItemRecord,
@@ -231,6 +232,11 @@ class SqliteRecords:
                     self._recent.add(record)
         return [found[one] for one in reversed(ids)]
 
+    async def chain_with_container(self, id: str, owner: str) -> tuple[list[ResponseRecord], FoundContainer | None]:
+        told = await self.chain(id, owner)
+        newest = next((one.container_id for one in reversed(told) if one.container_id is not None), None)
+        return told, None if newest is None else await self.find_container([newest], owner)
+
     async def abandoned(self, limit: int = 100) -> list[ResponseRecord]:
         return self._all(
             RESPONSES,
@@ -309,8 +315,10 @@ class SqliteRecords:
     async def get_container(self, id: str, owner: str) -> ContainerRecord | None:
         return self._one(CONTAINERS, "WHERE id = ? AND owner = ?", id, owner)
 
-    async def get_containers(self, ids: Sequence[str], owner: str) -> list[ContainerRecord]:
-        return self._several(CONTAINERS, ids, owner)
+    async def find_container(self, ids: Sequence[str], owner: str) -> FoundContainer | None:
+        there = (one for one in self._several(CONTAINERS, ids, owner) if not one.deleted)
+        record = next(there, None)
+        return None if record is None else FoundContainer(record, tuple(await self.all_container_files(record.id)))
 
     async def list_containers(self, owner: str, page: Page, name: str | None = None) -> list[ContainerRecord]:
         return self._page(CONTAINERS, page, ("owner", owner), {"deleted": False, "name": name})

@@ -21,6 +21,7 @@ from belljar.gateway.store.base import (
     ConversationRecord,
     FileRecord,
     FileRef,
+    FoundContainer,
     GatewayRecord,
     Hold,
     ItemRecord,
@@ -39,7 +40,7 @@ from belljar.gateway.store.base import (
     storage_exceeded,
     taken_over,
 )
-from belljar.gateway.store.postgres import changes, failures
+from belljar.gateway.store.postgres import changes, failures, request_reads
 from belljar.gateway.store.postgres import statements as sql
 from belljar.gateway.store.postgres.blob_index import PostgresBlobIndex
 from belljar.gateway.store.postgres.connections import Connection, Pool, Row
@@ -61,18 +62,6 @@ R = TypeVar("R", bound=msgspec.Struct)
 
 _ORDER: Mapping[str, tuple[str, ...]] = {"items": ("position",)}
 """What a list is sorted by, where it is not as in SQLite."""
-_RESPONSE = RESPONSES.columns
-_CHAIN = f"""
-    WITH RECURSIVE up (id, previous_id, nth) AS (
-        SELECT id, previous_id, 0 FROM belljar.responses WHERE id = $1 AND owner = $2
-        UNION ALL SELECT r.id, r.previous_id, up.nth + 1
-        FROM up JOIN belljar.responses AS r ON r.id = up.previous_id WHERE r.owner = $2
-    ) CYCLE id SET bites USING trail
-    SELECT up.id AS nth_id, {", ".join(f"r.{one}" for one in _RESPONSE.split(", "))} FROM up
-    LEFT JOIN belljar.responses AS r ON r.id = up.id AND r.id <> ALL ($3::text[])
-    WHERE NOT bites ORDER BY nth DESC
-"""
-"""Without the bodies of those that are known."""
 _VERSION = """
     SELECT 0, NULL, NULL, NULL, version, requirements FROM belljar.containers WHERE id = $1
     UNION ALL SELECT 1, path, id, blob, 0, NULL FROM belljar.container_files WHERE container_id = $1
@@ -197,18 +186,20 @@ class PostgresRecords:
         return await self._delete(sql.DELETE_RESPONSE, "responses", id, owner)
 
     async def chain(self, id: str, owner: str) -> list[ResponseRecord]:
-        known: dict[str, ResponseRecord] = {}
-        one: str | None = id
-        while one is not None and one not in known and (record := self._recent.get(one)) is not None:
-            known[one] = record
-            one = record.previous_id
-        told: list[ResponseRecord] = []
-        for one, *row in await self._rows(_CHAIN, id, owner, list(known)):
-            found = known.get(one)
-            if found is None:
-                found = RESPONSES.read(tuple(row))
-                self._recent.add(found)
-            told.append(found)
+        known = self._recent.chain(id)
+        rows = await self._rows(request_reads.CHAIN, id, owner, list(known))
+        return self._keep_recent(request_reads.read_responses(rows, known, housed=False), known)
+
+    async def chain_with_container(self, id: str, owner: str) -> tuple[list[ResponseRecord], FoundContainer | None]:
+        known = self._recent.chain(id)
+        rows = await self._rows(request_reads.CHAIN_WITH_CONTAINER, id, owner, list(known))
+        told = self._keep_recent(request_reads.read_responses(rows, known, housed=True), known)
+        return told, request_reads.read_container(rows)
+
+    def _keep_recent(self, told: list[ResponseRecord], known: Mapping[str, ResponseRecord]) -> list[ResponseRecord]:
+        for one in told:
+            if one.id not in known:
+                self._recent.add(one)
         return told
 
     async def abandoned(self, limit: int = 100) -> list[ResponseRecord]:
@@ -284,8 +275,8 @@ class PostgresRecords:
     async def get_container(self, id: str, owner: str) -> ContainerRecord | None:
         return await self._one(CONTAINERS, "WHERE id = $1 AND owner = $2", id, owner)
 
-    async def get_containers(self, ids: Sequence[str], owner: str) -> list[ContainerRecord]:
-        return await self._several(CONTAINERS, ids, owner)
+    async def find_container(self, ids: Sequence[str], owner: str) -> FoundContainer | None:
+        return request_reads.read_container(await self._rows(request_reads.CONTAINER, list(ids), owner))
 
     async def list_containers(self, owner: str, page: Page, name: str | None = None) -> list[ContainerRecord]:
         return await self._page(CONTAINERS, page, ("owner", owner), {"deleted": False, "name": name})
