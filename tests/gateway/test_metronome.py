@@ -6,9 +6,12 @@ than `MOST` seconds of its own processor time, or asleep though there was someth
 
 from __future__ import annotations
 
+import io
+import tarfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
+from urllib.parse import quote
 
 import httpx2
 import pytest
@@ -126,3 +129,27 @@ def test_a_message_that_is_slow_to_read_as_python(metronome: Metronome) -> None:
     asked = {"model": "belljar", "input": "a\n" * 130_000}
     answer = metronome.beside(lambda: metronome.hostile.post("/v1/responses", json=asked))
     assert answer.status_code == 200, answer.text
+
+
+def pack(paths: Iterable[str]) -> bytes:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as archive:
+        for path in paths:
+            archive.addfile(tarfile.TarInfo(path))
+    return packed.getvalue()
+
+
+def test_many_files_and_links_to_them(metronome: Metronome) -> None:
+    paths = [f"d{n % 10}/f {n}.txt" for n in range(5_000)]
+    container = metronome.hostile.post("/v1/containers", json={"name": "many"}).json()["id"]
+    where, archive = f"/v1/containers/{container}/files", pack(paths)
+    sent: dict[str, Any] = {
+        "params": {"extract": "true"},
+        "content": archive,
+        "headers": {"content-type": "application/x-tar"},
+    }
+    assert metronome.beside(lambda: metronome.hostile.post(where, **sent)).status_code == 200
+    metronome.scene.play(" ".join(f"[it](sandbox:/mnt/data/{quote(path)})" for path in paths[:1_000]))
+    asked = {"model": "sim", "input": "go", "tools": [{"type": "code_interpreter", "container": container}]}
+    answer = metronome.beside(lambda: metronome.hostile.post("/v1/responses", json=asked))
+    assert len(answer.json()["output"][0]["content"][0]["annotations"]) == 1_000

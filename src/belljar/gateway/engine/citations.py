@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping
+from itertools import islice
+from os.path import commonprefix
 from urllib.parse import quote
 
 from belljar.gateway.store.base import ContainerFileRecord
 from belljar.wire.items import Annotation, ContainerFileCitation
 
 _LINK = "sandbox:/mnt/data/"
+_PLAIN = re.compile(r"[\w.\-~/]*", re.ASCII)
+"""Paths that every link spells the same way."""
+_MOST = 10_000
+"""Files that links may name: spelling out more would keep others waiting. Beyond, those that were made last."""
 
 
 class Citations:
@@ -57,11 +65,11 @@ class Citations:
         self._relayed = []
         at = text.find(_LINK)
         if at >= 0:
-            spelled = self._list_spellings()
+            spelled = _Spellings(self._list_latest())
             while at >= 0:
-                name = next((name for name, _ in spelled if text.startswith(name, at + len(_LINK))), None)
+                name = spelled.find(text, at + len(_LINK))
                 if name is not None and at not in told:
-                    file = dict(spelled)[name]
+                    file = spelled.files[name]
                     self._owed.pop(file.path, None)
                     found.append(_build_citation(file, at, at + len(_LINK) + len(name)))
                 at = text.find(_LINK, at + len(_LINK))
@@ -70,13 +78,41 @@ class Citations:
             self._owed.clear()
         return tuple(found)
 
-    def _list_spellings(self) -> list[tuple[str, ContainerFileRecord]]:
-        """Every way a link may spell a path, longest first: `a.csv.gz` is not a link to `a.csv`."""
-        spelled = {
-            quote(path, safe=safe): file for path, file in self._known.items() for safe in ("/", "/()!*'~,;:@&=+$")
+    def _list_latest(self) -> Mapping[str, ContainerFileRecord]:
+        if len(self._known) <= _MOST:
+            return self._known
+        return dict(islice(reversed(self._known.items()), _MOST)) | self._owed
+
+
+class _Spellings:
+    """Every way a link may spell a path, in order: so one is found without a look at all the others."""
+
+    def __init__(self, known: Mapping[str, ContainerFileRecord]) -> None:
+        self.files = {
+            quote(path, safe=safe): file
+            for path, file in known.items()
+            if not _PLAIN.fullmatch(path)
+            for safe in ("/", "/()!*'~,;:@&=+$")
         }
-        spelled.update(self._known)
-        return sorted(spelled.items(), key=lambda pair: -len(pair[0]))
+        self.files.update(known)
+        self._sorted = sorted(self.files)
+        self._longest = max(map(len, self._sorted), default=0)
+
+    def find(self, text: str, at: int) -> str | None:
+        """The longest that stands in the text here: `a.csv.gz` is not a link to `a.csv`.
+
+        It is the nearest before what stands here, in the order of spellings, or no longer than what both begin with.
+        """
+        here = text[at : at + self._longest]
+        while here:
+            place = bisect_right(self._sorted, here)
+            if place == 0:
+                return None
+            nearest = self._sorted[place - 1]
+            if here.startswith(nearest):
+                return nearest
+            here = commonprefix((here, nearest))  # noqa: RUF071 - character by character is what is meant
+        return None
 
 
 def _build_citation(file: ContainerFileRecord, start: int, end: int) -> ContainerFileCitation:

@@ -51,8 +51,9 @@ def describe_tool(container: ContainerRecord, policy: Policy, packages: Sequence
 def write_note(container: ContainerRecord, files: Sequence[ContainerFileRecord]) -> str:
     """What the container has by now, to be told at the end of the conversation."""
     here = [one for one in files if not names.is_figure(one)]
-    lines = [f"- {names.shown(names.MOUNT + one.path)} ({explain.size(one.size)})" for one in here]
-    parts = ["\n".join(["/mnt/data holds now:", *_cut_lines(lines)])] if lines else []
+    lines = [f"- {names.shown(names.MOUNT + one.path)} ({explain.size(one.size)})" for one in here[:MANY]]
+    more = [f"- and {len(here) - MANY} more"] if len(here) > MANY else []
+    parts = ["\n".join(["/mnt/data holds now:", *lines, *more])] if lines else []
     if container.requirements:
         parts.append(f"Installed by earlier calls: {', '.join(container.requirements)}.")
     told = "\n".join(parts)

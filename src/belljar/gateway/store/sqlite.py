@@ -8,7 +8,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from types import MappingProxyType
 from typing import TypeVar
@@ -62,6 +62,8 @@ from belljar.gateway.store.writer import Writer
 R = TypeVar("R", bound=msgspec.Struct)
 
 # Whoever writes a key has read it some time before, and must not bring one back that was revoked since.
+_AT_ONCE = 2_000
+"""Files of a container that are read where they are asked for: more would keep others waiting."""
 _PUT_KEY = f"""
     {KEYS.insert} ON CONFLICT (id) DO UPDATE SET
         name = excluded.name,
@@ -388,7 +390,11 @@ class SqliteRecords:
         return self._page(CONTAINER_FILES, page, ("container_id", container_id))
 
     async def all_container_files(self, container_id: str) -> list[ContainerFileRecord]:
-        return self._all(CONTAINER_FILES, "WHERE container_id = ? ORDER BY created_at, n", container_id)
+        rest = "WHERE container_id = ? ORDER BY created_at, n"
+        found = self._all(CONTAINER_FILES, f"{rest} LIMIT ?", container_id, _AT_ONCE + 1)
+        if len(found) <= _AT_ONCE:
+            return found
+        return await asyncio.to_thread(self._all_aside, CONTAINER_FILES, rest, container_id)
 
     # Files
 
@@ -553,6 +559,14 @@ class SqliteRecords:
 
     def _all(self, table: Table[R], rest: str, *values: object) -> list[R]:
         return [table.read(row) for row in self._rows(f"{table.select} {rest}", *values)]
+
+    def _all_aside(self, table: Table[R], rest: str, *values: object) -> list[R]:
+        """The same for a thread, by a connection of its own: nobody who reads meanwhile waits for it."""
+        try:
+            with closing(connect(self._path)) as connection:
+                return [table.read(row) for row in connection.execute(f"{table.select} {rest}", values)]
+        except sqlite3.Error as error:
+            raise disk_errors.of_sqlite(error, self._path) from error
 
     def _one(self, table: Table[R], where: str, *values: object) -> R | None:
         found = self._all(table, where, *values)
