@@ -113,12 +113,16 @@ class Protocol(HttpToolsProtocol):
 
     @hook
     def on_url(self, url: bytes) -> None:
-        self._measure(len(url))
+        self._head += len(url)
+        if self._head > _LARGEST_HEAD:
+            raise ValueError("head too large")
         super().on_url(url)
 
     @hook
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._measure(len(name) + len(value))
+        self._head += len(name) + len(value)
+        if self._head > _LARGEST_HEAD:
+            raise ValueError("head too large")
         super().on_header(name, value)
         if len(value) >= _LARGE_DIGITS and name.lower() == b"content-length":
             self.scope["extensions"] = {CONNECTION: {"take": self._take}}
@@ -196,11 +200,6 @@ class Protocol(HttpToolsProtocol):
             self._refuse(_bad(431, message))
         else:
             self._refuse(_bad(400, "This is not a valid HTTP request."))
-
-    def _measure(self, size: int) -> None:
-        self._head += size
-        if self._head > _LARGEST_HEAD:
-            raise ValueError("head too large")
 
     def _expect(self) -> None:
         self._late = self.loop.call_later(_HEAD_PATIENCE, self._give_up)

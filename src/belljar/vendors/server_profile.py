@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 from msgspec import Struct
 
@@ -19,6 +19,7 @@ Member: TypeAlias = Literal[
     "prompt_cache_key",
     "safety_identifier",
 ]
+MEMBERS: tuple[Member, ...] = get_args(Member)
 Choosing: TypeAlias = Literal["none", "required", "named"]
 
 

@@ -129,6 +129,9 @@ def frames(events: Sequence[Event]) -> Iterator[tuple[int, bytes]]:
         head = _HEADS.get(kind) or _head(kind)
         between = b"\n\n" + head
         while some := list(islice(run, _RUN)):
+            if len(some) == 1:
+                yield some[0].sequence_number, sse(some[0])
+                continue
             lines = _encoder.encode_lines(some).split(b"\n")  # and an empty one at the end
             yield some[-1].sequence_number, (head + between.join(lines))[: -len(head)]
 

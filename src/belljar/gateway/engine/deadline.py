@@ -15,10 +15,10 @@ class ResponseDeadline:
     """What `asyncio.timeout` does, for many short waits in a row: entering that one for every read from the network
     would cost more than the read."""
 
-    __slots__ = ("_ends", "_limit", "_passed", "_task", "_timer")
+    __slots__ = ("_ends", "_limit", "_loop", "_passed", "_task", "_timer")
 
     def __init__(self, seconds: float) -> None:
-        loop = asyncio.get_running_loop()
+        self._loop = loop = asyncio.get_running_loop()
         self._limit = seconds
         self._ends = loop.time() + seconds
         self._passed = False
@@ -27,7 +27,7 @@ class ResponseDeadline:
 
     @property
     def left(self) -> float:
-        return self._ends - asyncio.get_running_loop().time()
+        return self._ends - self._loop.time()
 
     def cancel(self) -> None:
         self._timer.cancel()
@@ -38,7 +38,7 @@ class ResponseDeadline:
             if isinstance(awaitable, Coroutine):
                 awaitable.close()
             raise self._fault()
-        task = self._task = asyncio.current_task()
+        task = self._task = asyncio.current_task(self._loop)
         assert task is not None
         try:
             return await awaitable

@@ -61,10 +61,10 @@ class Loop:
         self._memory = memory
         self._tool = tool = tool_selection.find_interpreter(request)
         self._names = tool_selection.list_interpreter_names(request) if tool is not None else frozenset[str]()
-        self._namespaces = Namespaces(())
+        self._namespaces: Namespaces
         self._inliner = Inliner(services.blobs, wanted=request.belljar.inline_files)
         self._files = InputFiles(services.records, services.blobs, services.containers, caller.owner)
-        param = f"tools[{next((at for at, one in enumerate(request.tools) if one is tool), 0)}].container"
+        param = "" if tool is None else f"tools[{request.tools.index(tool)}].container"
         of = {"owner": caller.owner, "response_id": response_id}
         self.container = ResponseContainer(services, tool, param, emitter, citations, self._files, **of)
         self.context = Context(services, self._files, **of)
@@ -106,7 +106,10 @@ class Loop:
     def _select_tools(self, route: ModelRoute) -> tuple[CreateResponse, Namespaces]:
         """The request as this model can have it."""
         interpreter, provider_runs = self._services.options.interpreter, self._provider_runs(route)
-        tool_selection.check_tools(self._request, route.traits, interpreter=interpreter, provider_runs=provider_runs)
+        if self._request.tools:
+            tool_selection.check_tools(
+                self._request, route.traits, interpreter=interpreter, provider_runs=provider_runs
+            )
         return tool_selection.select_tools(self._request, route.traits)
 
     def _provider_runs(self, route: ModelRoute) -> bool:

@@ -84,6 +84,8 @@ def select_tools(request: CreateResponse, traits: Traits) -> tuple[CreateRespons
     run is left out, which the caller is told; it is refused only where the model was to use it and nothing else.
     """
     namespaces = Namespaces(request.tools, known=traits.hosted and traits.dialect == "openai")
+    if not request.tools:
+        return request, namespaces
     tools = tuple(tool for tool in namespaces.tools if _can_have(tool, traits))
     return structs.replace(request, tools=tools), namespaces
 

@@ -33,6 +33,7 @@ from belljar.gateway.server.routes.models import ModelRoutes
 from belljar.gateway.server.routes.responses import ResponseRoutes
 from belljar.gateway.server.routes.socket import PassOn, ResponseSocket
 from belljar.gateway.server.wording import Wording
+from belljar.gateway.store.keys import LOCAL
 from belljar.gateway.upstream import loop_guard
 from belljar.http_server.asgi import Message, Receive, Scope, Send
 from belljar.http_server.description import with_description
@@ -134,7 +135,8 @@ class GatewayApp:
             self._log_request(request, sender.status, found.route.template if isinstance(found, Found) else _UNMATCHED)
 
     async def _handle(self, request: Request, found: Found | Missed) -> Answer:
-        request.always = self._origins.check(request.headers, keyless=await self._is_keyless())
+        keyless = await self._is_keyless()
+        request.always = self._origins.check(request.headers, keyless=keyless)
         if self._peers is not None and PEER in request.headers:
             request.forwarded = await self._peers.is_signed(request.method, _target(request), request.headers)
             if request.forwarded and (dropped := _DROP.fullmatch(request.path)):
@@ -148,7 +150,7 @@ class GatewayApp:
             raise ProtocolRefusal(_build_loop_fault(hops, self._me))
         request.params = found.params
         if not found.route.open:
-            owner = await self._find_owner(request)
+            owner = LOCAL if keyless else await self._find_owner(request)
             request.caller = Caller(owner, request.id, clients.wants_live_output(request.headers), hops)
             if not request.forwarded:  # then it was counted where it came in
                 await self._quotas.count_request(owner)

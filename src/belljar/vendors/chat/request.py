@@ -15,7 +15,7 @@ from belljar.vendors.chat import tools_in_prompt
 from belljar.vendors.chat.servers import for_model
 from belljar.vendors.request import ModelRequest, refuse_item
 from belljar.vendors.sampling import members
-from belljar.vendors.server_profile import ServerProfile
+from belljar.vendors.server_profile import MEMBERS, Member, ServerProfile
 from belljar.wire import codec
 from belljar.wire.items import (
     CodeInterpreterCall,
@@ -54,27 +54,40 @@ def encode(request: ModelRequest, profile: ServerProfile) -> bytes:
     if not request.in_words:
         body.update(_write_tools(request.tool_choice, functions, profile))
     body.update(_format(request.text.format, profile))
-    optional = {
-        profile.limit: request.max_output_tokens,
-        "temperature": request.temperature,
-        "top_p": request.top_p,
-        **members(request.sampling, profile.sampling),
-    }
-    extras = {
-        "stream_options": {"include_usage": True} if request.stream else None,
-        "parallel_tool_calls": False if "tools" in body and not request.parallel_tool_calls else None,
-        "reasoning_effort": request.reasoning.effort if request.reasoning else None,
-        "verbosity": request.text.verbosity if request.text.verbosity != "medium" else None,
-        "logprobs": True if request.logprobs or request.top_logprobs else None,
-        "service_tier": request.service_tier,
-        "prompt_cache_key": request.prompt_cache_key,
-        "safety_identifier": request.safety_identifier,
-    }
-    body.update({name: value for name, value in optional.items() if value is not None})
-    body.update({name: value for name, value in extras.items() if value is not None and name in profile.members})
+    if request.max_output_tokens is not None:
+        body[profile.limit] = request.max_output_tokens
+    if request.temperature is not None:
+        body["temperature"] = request.temperature
+    if request.top_p is not None:
+        body["top_p"] = request.top_p
+    body.update(members(request.sampling, profile.sampling))
+    for name in MEMBERS:
+        if name in profile.members and (value := _write_member(name, request, tools="tools" in body)) is not None:
+            body[name] = value
     if "logprobs" in body and request.top_logprobs:
         body["top_logprobs"] = request.top_logprobs
     return codec.encode(body)
+
+
+def _write_member(name: Member, request: ModelRequest, *, tools: bool) -> object:
+    """What is said in a member that only some servers take; None where there is nothing to say."""
+    match name:
+        case "stream_options":
+            return {"include_usage": True} if request.stream else None
+        case "parallel_tool_calls":
+            return False if tools and not request.parallel_tool_calls else None
+        case "reasoning_effort":
+            return request.reasoning.effort if request.reasoning else None
+        case "verbosity":
+            return request.text.verbosity if request.text.verbosity != "medium" else None
+        case "logprobs":
+            return True if request.logprobs or request.top_logprobs else None
+        case "service_tier":
+            return request.service_tier
+        case "prompt_cache_key":
+            return request.prompt_cache_key
+        case "safety_identifier":
+            return request.safety_identifier
 
 
 def custom_names(request: ModelRequest) -> frozenset[str]:
