@@ -177,10 +177,10 @@ def raw(house: House, request: bytes) -> bytes:
     "request_",
     [
         b"nonsense\r\n\r\n",
-        b"POST /v1/responses HTTP/1.1\r\nhost: x\r\ncontent-length: abc\r\n\r\n",
-        b"GET /v1/\xff\xfe HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n",
-        b"POST /v1/responses HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n1\r\n{\r\n0\r\n\r\n",
-        b"GET /v1/responses/%00%ff HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n",
+        b"POST /v1/responses HTTP/1.1\r\nhost: localhost\r\ncontent-length: abc\r\n\r\n",
+        b"GET /v1/\xff\xfe HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n",
+        b"POST /v1/responses HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n1\r\n{\r\n0\r\n\r\n",
+        b"GET /v1/responses/%00%ff HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n",
     ],
 )
 def test_raw_nonsense_gets_a_4xx_and_the_server_lives(house: House, client: OpenAI, request_: bytes) -> None:
@@ -191,7 +191,7 @@ def test_raw_nonsense_gets_a_4xx_and_the_server_lives(house: House, client: Open
 
 def test_an_upload_beyond_the_limit_is_refused_before_it_is_sent(house: House) -> None:
     head = (
-        b"POST /v1/files HTTP/1.1\r\nhost: x\r\ncontent-type: multipart/form-data; boundary=b\r\n"
+        b"POST /v1/files HTTP/1.1\r\nhost: localhost\r\ncontent-type: multipart/form-data; boundary=b\r\n"
         b"content-length: 999999999999\r\n\r\n"
     )
     where = urlsplit(house.url)
