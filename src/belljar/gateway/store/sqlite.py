@@ -15,7 +15,7 @@ from typing import TypeVar
 
 import msgspec
 
-from belljar.gateway.store import disk_errors, versions
+from belljar.gateway.store import disk_errors, pages, versions
 from belljar.gateway.store.base import (
     Change,
     Changed,
@@ -583,22 +583,9 @@ class SqliteRecords:
         self, table: Table[R], page: Page, within: tuple[str, str], only: Mapping[str, object] = MappingProxyType({})
     ) -> list[R]:
         """The rows `within` which cursors are known, and `only` those; None stands for any."""
-        wanted = {column: value for column, value in only.items() if value is not None}
-        conditions = [f"{column} = ?" for column in (within[0], *wanted)]
-        values: list[object] = [within[1], *wanted.values()]
-        order, marks = ", ".join(table.order), ", ".join("?" * len(table.order))
-        ascending = page.order == "asc"
-        for param, cursor, larger in (("after", page.after, ascending), ("before", page.before, not ascending)):
-            if cursor is not None:
-                conditions.append(f"({order}) {'>' if larger else '<'} ({marks})")
-                values.extend(self._place(table, param, cursor, within))
-        backwards = page.before is not None and page.after is None  # the page that ends there, so from its end
-        direction = "ASC" if ascending != backwards else "DESC"
-        sorting = ", ".join(f"{column} {direction}" for column in table.order)
-        found = self._all(
-            table, f"WHERE {' AND '.join(conditions)} ORDER BY {sorting} LIMIT ?", *values, page.limit + 1
-        )
-        return [*found[page.limit - 1 :: -1], *found[page.limit :]] if backwards else found
+        places = {param: self._place(table, param, cursor, within) for param, cursor in pages.list_cursors(page)}
+        rest, values = pages.build_query(page, table.order, {within[0]: within[1], **only}, places, "?{}".format)
+        return pages.arrange(page, self._all(table, rest, *values))
 
     def _place(self, table: Table[R], param: str, cursor: str, within: tuple[str, str]) -> Row:
         """Where in the order the row with this id stands."""

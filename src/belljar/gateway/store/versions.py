@@ -19,7 +19,6 @@ from belljar.gateway.store.base import (
     storage_exceeded,
 )
 from belljar.gateway.store.rows import CONTAINER_FILES
-from belljar.gateway.store.version_log import Before
 
 _ADVANCE = """
     UPDATE containers SET version = ?, requirements = ?, cells = ?, last_active_at = max(last_active_at, ?),
@@ -52,17 +51,13 @@ def make(connection: sqlite3.Connection, id: str, change: Change) -> Changed | V
     files, replaced = _put(connection, change.put, before)
     added = sum(one.size for one in files) - replaced - sum(one.size for one in gone)
     charge(connection, owner, added, change.most)
-    had = None if change.requirements is None else version_log.decode_requirements(requirements)
-    if before or change.ran or had != change.requirements:
-        noted = change.seen.sandbox if change.seen is not None and change.seen.version == version else None
-        version += 1
-        cells += change.cells
-        if change.requirements is not None:
-            requirements = version_log.encode_requirements(change.requirements)
-        connection.execute(_ADVANCE, (version, requirements, cells, change.at, noted, id))
+    new = version_log.advance(change, version, requirements, cells, before)
+    if new is not None:
+        version = new.version
+        connection.execute(_ADVANCE, (version, new.requirements, new.cells, change.at, new.sandbox, id))
         connection.execute(
             "INSERT INTO container_versions (container_id, number, cells, before) VALUES (?, ?, ?, ?)",
-            (id, version, cells, version_log.encode(Before(before, had))),
+            (id, version, new.cells, new.body),
         )
     return Changed(version=version, files=tuple(files), gone=tuple(gone))
 

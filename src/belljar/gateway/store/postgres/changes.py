@@ -31,16 +31,25 @@ _LOCK = """
 _MADE = "SELECT number, before FROM belljar.container_versions WHERE container_id = $1 AND token = $2"
 _THERE = f"{select(CONTAINER_FILES)} WHERE container_id = $1 AND (path = ANY($2::text[]) OR id = ANY($3::text[]))"
 _DELETE = "DELETE FROM belljar.container_files WHERE id = ANY($1::text[])"
-_PUT = """
-    INSERT INTO belljar.container_files (id, container_id, path, created_at, size, modified, source, blob, type)
-    SELECT id, $1, path, created_at, size, modified, source, blob, type
-    FROM unnest($2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::float8[], $7::text[], $8::text[], $9::text[])
-        WITH ORDINALITY AS one (id, path, created_at, size, modified, source, blob, type, nth)
-    ORDER BY nth
-    ON CONFLICT (container_id, path) DO UPDATE SET
-        size = excluded.size, modified = excluded.modified, source = excluded.source, blob = excluded.blob,
-        type = excluded.type
-"""
+
+
+def _put(first: int, whose: str = "") -> str:
+    """Files of the container $1, given as arrays from this value on: new at their paths, or newer content there."""
+    types = ("text", "text", "bigint", "bigint", "float8", "text", "text", "text")
+    arrays = ", ".join(f"${number}::{type}[]" for number, type in enumerate(types, first))
+    return f"""
+        INSERT INTO belljar.container_files (id, container_id, path, created_at, size, modified, source, blob, type)
+        SELECT one.id, $1, path, created_at, size, modified, source, blob, type
+        FROM {whose} unnest({arrays}) WITH ORDINALITY
+            AS one (id, path, created_at, size, modified, source, blob, type, nth)
+        ORDER BY nth
+        ON CONFLICT (container_id, path) DO UPDATE SET
+            size = excluded.size, modified = excluded.modified, source = excluded.source, blob = excluded.blob,
+            type = excluded.type
+    """
+
+
+_PUT = _put(2)
 _ADVANCE = """
     WITH changed AS (
         UPDATE belljar.containers SET version = $2, requirements = $3, bytes = greatest(bytes + $4, 0), cells = $5,
@@ -48,7 +57,7 @@ _ADVANCE = """
         WHERE id = $1
     ) INSERT INTO belljar.container_versions (container_id, number, cells, before, token) VALUES ($1, $2, $5, $6, $7)
 """
-MAKE_SEEN = """
+MAKE_SEEN = f"""
     WITH there AS (
         SELECT path, id, blob FROM belljar.container_files
         WHERE container_id = $1 AND (path = ANY($11::text[]) OR id = ANY($18::text[]))
@@ -65,15 +74,7 @@ MAKE_SEEN = """
     ), gone AS (
         DELETE FROM belljar.container_files AS f USING changed WHERE f.id = ANY($18::text[])
     ), put AS (
-        INSERT INTO belljar.container_files (id, container_id, path, created_at, size, modified, source, blob, type)
-        SELECT one.id, $1, path, created_at, size, modified, source, blob, type
-        FROM changed, unnest($10::text[], $11::text[], $12::bigint[], $13::bigint[], $14::float8[], $15::text[],
-            $16::text[], $17::text[]) WITH ORDINALITY
-            AS one (id, path, created_at, size, modified, source, blob, type, nth)
-        ORDER BY nth
-        ON CONFLICT (container_id, path) DO UPDATE SET
-            size = excluded.size, modified = excluded.modified, source = excluded.source, blob = excluded.blob,
-            type = excluded.type
+        {_put(10, "changed,")}
     ), charged AS (
         INSERT INTO belljar.usage AS u (owner, bytes) SELECT owner, greatest($9, 0) FROM changed WHERE $9 <> 0
         ON CONFLICT (owner) DO UPDATE SET bytes = greatest(u.bytes + $9, 0)
@@ -111,19 +112,14 @@ async def make(connection: Connection, id: str, change: Change, token: str, *, a
         before: dict[str, FileRef | None] = {one.path: FileRef(one.id, one.blob) for one in gone}
         files, added = _place(change.put, there, before)
         added -= sum(one.size for one in gone)
-        had = None if change.requirements is None else version_log.decode_requirements(requirements)
-        if before or change.ran or had != change.requirements:
+        new = version_log.advance(change, version, requirements, cells, before)
+        if new is not None:
             if gone:
                 await connection.execute(_DELETE, [one.id for one in gone], timeout=TIMEOUT)
             if files:
                 await connection.execute(_PUT, id, *_columns(files), timeout=TIMEOUT)
-            noted = change.seen.sandbox if change.seen is not None and change.seen.version == version else None
-            version += 1
-            cells += change.cells
-            if change.requirements is not None:
-                requirements = version_log.encode_requirements(change.requirements)
-            body = version_log.encode(Before(before, had))
-            values = (id, version, requirements, added, cells, body, token, change.at, noted)
+            version = new.version
+            values = (id, version, new.requirements, added, new.cells, new.body, token, change.at, new.sandbox)
             await connection.execute(_ADVANCE, *values)
             await _charge(connection, owner, added, change.most)
         return Changed(version=version, files=tuple(files), gone=tuple(gone))

@@ -12,7 +12,7 @@ from asyncpg import exceptions as pg
 
 from belljar.database_address import DatabaseAddress
 from belljar.errors import BadSettings
-from belljar.gateway.store import version_log
+from belljar.gateway.store import pages, version_log
 from belljar.gateway.store.base import (
     Change,
     Changed,
@@ -538,25 +538,11 @@ class PostgresRecords:
     ) -> list[R]:
         """The rows `within` which cursors are known, and `only` those; None stands for any."""
         order = _ORDER.get(table.name, table.order)
-        values: list[object] = []
-
-        def mark(value: object) -> str:
-            values.append(value)
-            return f"${len(values)}"
-
-        wanted = {within[0]: within[1], **{column: value for column, value in only.items() if value is not None}}
-        conditions = [f"{column} = {mark(value)}" for column, value in wanted.items()]
-        ascending = page.order == "asc"
-        for param, cursor, larger in (("after", page.after, ascending), ("before", page.before, not ascending)):
-            if cursor is not None:
-                place = ", ".join(mark(one) for one in await self._place(table, order, param, cursor, within))
-                conditions.append(f"({', '.join(order)}) {'>' if larger else '<'} ({place})")
-        backwards = page.before is not None and page.after is None  # the page that ends there, so from its end
-        direction = "ASC" if ascending != backwards else "DESC"
-        sorting = ", ".join(f"{column} {direction}" for column in order)
-        rest = f"WHERE {' AND '.join(conditions)} ORDER BY {sorting} LIMIT {mark(page.limit + 1)}"
-        found = await self._all(table, rest, *values)
-        return [*found[page.limit - 1 :: -1], *found[page.limit :]] if backwards else found
+        places = {
+            param: await self._place(table, order, param, cursor, within) for param, cursor in pages.list_cursors(page)
+        }
+        rest, values = pages.build_query(page, order, {within[0]: within[1], **only}, places, "${}".format)
+        return pages.arrange(page, await self._all(table, rest, *values))
 
     async def _place(
         self, table: Table[R], order: tuple[str, ...], param: str, cursor: str, within: tuple[str, str]
