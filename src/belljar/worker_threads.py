@@ -12,6 +12,23 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
+def start_thread(name: str, job: Callable[[], T]) -> Future[T]:
+    """A job in a thread that nothing else waits for, nor the end of the program: what comes of it, in the future."""
+    done: Future[T] = Future()
+    done.set_running_or_notify_cancel()
+
+    def work() -> None:
+        try:
+            result = job()
+        except BaseException as error:  # noqa: BLE001 - raised where it is waited for
+            done.set_exception(error)
+        else:
+            done.set_result(result)
+
+    threading.Thread(target=work, name=name, daemon=True).start()
+    return done
+
+
 class WorkerThreads:
     """At most `most` jobs at once, and of one owner a single one; others wait in the order in which they came.
 
@@ -27,27 +44,19 @@ class WorkerThreads:
     async def run(self, owner: str, job: Callable[[], T]) -> T:
         async with self._turn(owner):
             await self._places.acquire()
-            done: Future[T] = Future()
-            done.set_running_or_notify_cancel()
-            loop = asyncio.get_running_loop()
-
-            def work() -> None:
-                try:
-                    result = job()
-                except BaseException as error:  # noqa: BLE001 - raised where it is waited for
-                    done.set_exception(error)
-                else:
-                    done.set_result(result)
-                finally:
-                    with suppress(RuntimeError):  # the loop is closed
-                        loop.call_soon_threadsafe(self._places.release)
-
             try:
-                threading.Thread(target=work, name=self._name, daemon=True).start()
+                running = start_thread(self._name, job)
             except RuntimeError:  # no room for a thread
                 self._places.release()
                 raise
-            return await asyncio.wrap_future(done)
+            loop = asyncio.get_running_loop()
+
+            def leave(_: Future[T]) -> None:
+                with suppress(RuntimeError):  # the loop is closed
+                    loop.call_soon_threadsafe(self._places.release)
+
+            running.add_done_callback(leave)
+            return await asyncio.wrap_future(running)
 
     @asynccontextmanager
     async def _turn(self, owner: str) -> AsyncIterator[None]:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from typing import cast
 
 import pytest
 
+from belljar.sandbox.local.box import Box
+from belljar.sandbox.local.sandbox import LocalSandbox
 from belljar.worker_threads import WorkerThreads
 
 
@@ -59,3 +62,37 @@ async def _a_job_that_is_given_up_on_keeps_its_place_until_it_is_done() -> None:
     await asyncio.sleep(0)
     gate.set()
     assert await following, "it ran beside the one before"
+
+
+class SlowBox:
+    """A sandbox whose package index does not answer."""
+
+    def __init__(self, gate: threading.Event) -> None:
+        self.gate = gate
+        self.installed: list[object] = []
+
+    def fetch(self, requirements: object) -> tuple[object, ...]:
+        assert self.gate.wait(60)
+        return (requirements,)
+
+    def install(self, fetched: object) -> None:
+        self.installed.append(fetched)
+
+
+def test_packages_that_do_not_come_leave_the_threads_that_all_share_alone() -> None:
+    """Uploads and downloads need one of those."""
+    gate = threading.Event()
+    boxes = [SlowBox(gate) for _ in range(40)]
+
+    async def work() -> None:
+        fetching = [asyncio.create_task(LocalSandbox(cast(Box, box)).install(["a"])) for box in boxes]
+        try:
+            await asyncio.sleep(0)
+            assert await asyncio.wait_for(asyncio.to_thread(lambda: "a thread"), 30) == "a thread"
+            assert not any(task.done() for task in fetching)
+        finally:
+            gate.set()
+        await asyncio.gather(*fetching)
+
+    asyncio.run(work())
+    assert [box.installed for box in boxes] == [[["a"]]] * 40

@@ -13,6 +13,7 @@ from belljar.sandbox.local import run_steps
 from belljar.sandbox.local.box import Box
 from belljar.sandbox.local.files import Files
 from belljar.sandbox.outputs import Exit, Output
+from belljar.worker_threads import start_thread
 
 
 class LocalWorkspace:
@@ -113,5 +114,7 @@ class LocalSandbox:
 
     async def install(self, requirements: Sequence[str]) -> None:
         async with self._turn:
-            # The thread only fetches: one that is given up on must not change the sandbox later.
-            self._box.install(*await asyncio.to_thread(self._box.fetch, requirements))
+            # The thread only fetches: one that is given up on must not change the sandbox later. It is none of those
+            # that all share: an index that does not answer may take it minutes.
+            fetching = start_thread("belljar-packages", lambda: self._box.fetch(requirements))
+            self._box.install(*await asyncio.wrap_future(fetching))

@@ -27,6 +27,7 @@ from belljar.sandbox.packages.stack import inspect_stack
 from belljar.sandbox.packages.store import LayerStore
 from belljar.sandbox.places import Places
 from belljar.sandbox.validation import make_packages, make_requirements
+from belljar.worker_threads import start_thread
 
 _log = logging.getLogger("belljar.sandbox")
 
@@ -84,7 +85,7 @@ class LocalSource:
             box = self._pool.claim(settled) or await self._pool.expect_async(settled)
             if box is None:
                 if not self._is_ready(settled):
-                    await asyncio.to_thread(self.prepare, spec)
+                    await asyncio.wrap_future(start_thread("belljar-packages", lambda: self.prepare(spec)))
                 with self._pool.first():
                     box = await self._make_async(settled)
             try:
