@@ -17,6 +17,7 @@ from belljar.gateway.containers.capacity import Capacity
 from belljar.gateway.containers.container import Container, State
 from belljar.gateway.containers.incoming import Incoming
 from belljar.gateway.containers.policy import Policy
+from belljar.gateway.containers.released_blobs import ReleasedBlobs
 from belljar.gateway.containers.services import Services
 from belljar.gateway.containers.use import Use
 from belljar.gateway.containers.workspace import Live
@@ -148,7 +149,9 @@ async def staged(directory: Path, isolation: Literal["per_container", "per_call"
     record = ContainerRecord(id="cntr_1", owner=ME, name="x", created_at=0, last_active_at=0)
     await records.create_container(record)
     container = Container(
-        record.id, ME, Services(records, blobs, capacity, policy, Membership(records), lambda: 1000.0)
+        record.id,
+        ME,
+        Services(records, blobs, capacity, policy, Membership(records), lambda: 1000.0, ReleasedBlobs(records, blobs)),
     )
     try:
         yield InputFiles(records, container, made, blob)

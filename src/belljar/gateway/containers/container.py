@@ -282,7 +282,15 @@ class Container:
             note = write_note(live, live.version + 1)
             try:
                 collected = await workspace.collect(
-                    live, changed, figures, self._records, self._blobs, services.policy, int(now), note
+                    live,
+                    changed,
+                    figures,
+                    self._records,
+                    self._blobs,
+                    services.policy,
+                    int(now),
+                    note,
+                    await self.count_left(),
                 )
             except Fenced:
                 live.lost = True
@@ -290,7 +298,12 @@ class Container:
                     await self._holding.read()  # it may be gone, which says more
                 raise
             self.stored_active_at = int(now)
+            services.released.add(collected.released)
             return collected
+
+    async def count_left(self) -> int | None:
+        """Bytes that its owner may store yet; None for any number."""
+        return await self._services.count_left(self.owner)
 
     # -- end ----------------------------------------------------------------------------------------------------
 
@@ -444,7 +457,10 @@ class Container:
         except BaseException:
             if live is not None:
                 await workspace.undo(live, passed, self._blobs)
+            self._services.released.add(one.blob.name for one in incoming)
             raise
+        if kept is not None:
+            self._services.released.add(there[one.path].blob for one in incoming if one.path in there)
         if kept is None and live is not None:
             await workspace.undo(live, passed, self._blobs)
         if kept is not None and live is not None:

@@ -19,6 +19,7 @@ from belljar.gateway.containers.container import Container
 from belljar.gateway.containers.hold import Held, held_elsewhere, not_found
 from belljar.gateway.containers.incoming import Incoming
 from belljar.gateway.containers.policy import Policy
+from belljar.gateway.containers.released_blobs import ReleasedBlobs
 from belljar.gateway.containers.services import Services
 from belljar.gateway.containers.use import Use
 from belljar.gateway.containers.versions import Differences, compare
@@ -34,6 +35,7 @@ from belljar.gateway.store.base import (
     Page,
     Records,
     Version,
+    storage_exceeded,
 )
 from belljar.sandbox import explain
 from belljar.sandbox.base import SandboxSource
@@ -69,7 +71,8 @@ class Containers:
         self._policy = policy
         self._clock = clock
         self._capacity = Capacity(source, policy, clock)
-        self._services = Services(records, blobs, self._capacity, policy, self._membership, clock)
+        self._released = ReleasedBlobs(records, blobs)
+        self._services = Services(records, blobs, self._capacity, policy, self._membership, clock, self._released)
         self._live: WeakValueDictionary[str, Container] = WeakValueDictionary()
 
     def _container(self, record: ContainerRecord) -> Container:
@@ -211,9 +214,25 @@ class Containers:
         files = await self._container(record).delete()
         if record.holder not in (None, self._membership.id) and self._tell_dropped is not None:
             await self._tell_dropped(record.holder or "", id)
-        await self._blobs.remove_unused(self._records, {file.blob for file in files})
+        released = {file.blob for file in files}
+        await self._blobs.remove_unused(self._records, released)
+        self._released.add(released)  # those of a moment ago could not go yet
 
     # -- files --------------------------------------------------------------------------------------------------
+
+    async def count_left(self, owner: str) -> int | None:
+        """Bytes that an owner may store yet; None for any number."""
+        return await self._services.count_left(owner)
+
+    async def check_room(self, owner: str, size: int) -> None:
+        """Before bytes are kept that a record is to name: `StorageExceeded` where they are more than there may be.
+
+        The record is counted when it is written. But bytes that are refused only then lie on the disk for a while.
+        """
+        most = self._policy.bytes_per_owner
+        left = await self.count_left(owner)
+        if most is not None and left is not None and size > left:
+            raise storage_exceeded(most)
 
     async def put_file(
         self,
@@ -246,13 +265,20 @@ class Containers:
     async def extract(self, container: ContainerRecord, blob: Blob, filename: str) -> list[ContainerFileRecord]:
         """The files of a tar or zip archive; if anything is wrong with it, none of them."""
         container = await self._in_use(container)
-        bounds = extract.Bounds(self._policy.archive_files, self._policy.spec(container).limits.disk)
+        left = await self.count_left(container.owner)
+        disk = self._policy.spec(container).limits.disk
+        bounds = extract.Bounds(self._policy.archive_files, disk if left is None else min(disk, max(left, 0)))
         async with workspace.opened(blob.name, self._blobs) as file:
             parts = None
             if self._policy.whole_archives:
                 parts = await asyncio.to_thread(extract.parts, file, filename, bounds)
             if parts is None:
-                members = await self._unpacked(extract.unpack(file, filename, bounds))
+                try:
+                    members = await self._unpacked(extract.unpack(file, filename, bounds))
+                except TooLarge:
+                    if left is None or left >= disk or self._policy.bytes_per_owner is None:
+                        raise
+                    raise storage_exceeded(self._policy.bytes_per_owner) from None
             else:
                 members = [(path, blob_slices.Slice(blob.name, start, size).blob) for path, start, size in parts]
         for path, content in members:
@@ -302,6 +328,7 @@ class Containers:
         if gone is None:
             raise _no_file(container, id)
         await self._blobs.remove_unused(self._records, [gone.blob])
+        self._released.add([gone.blob])
         await self._touch(container)
 
     async def stream_file(
@@ -386,6 +413,7 @@ class Containers:
         for one in [one for one in self._live.values() if one.in_use]:
             await self._records.touch_container(one.id, now)
         await self._capacity.sweep()
+        await self._released.remove()
 
     async def close(self) -> None:
         """End all sandboxes. The containers and their files stay."""

@@ -31,7 +31,7 @@ class Policy:
     """An expired container that is named by its id comes back like one that `auto` finds, rather than being refused."""
     sandboxes_per_owner: int | None = None
     bytes_per_owner: int | None = None
-    """Of all files, uploaded ones and those of containers; what code makes is kept all the same."""
+    """Of all files, uploaded ones and those of containers, whoever made them."""
     claim_timeout: float = 0.0
     """Seconds that a call waits for a sandbox where all are busy."""
     lasting: bool = False

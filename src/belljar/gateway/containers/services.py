@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from belljar.gateway.containers.capacity import Capacity
 from belljar.gateway.containers.policy import Policy
+from belljar.gateway.containers.released_blobs import ReleasedBlobs
 from belljar.gateway.membership import Membership
 from belljar.gateway.store.base import Blobs, Records
 
@@ -21,3 +22,9 @@ class Services:
     policy: Policy
     membership: Membership
     clock: Callable[[], float]
+    released: ReleasedBlobs
+
+    async def count_left(self, owner: str) -> int | None:
+        """Bytes that an owner may store yet; None for any number."""
+        most = self.policy.bytes_per_owner
+        return None if most is None else most - await self.records.bytes_of(owner)

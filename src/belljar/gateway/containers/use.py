@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING
@@ -100,6 +101,8 @@ class Use:
 
         `left_out` tells which could not be kept, `gone` which were deleted, `figures` how the pictures were kept.
         """
+        unkept = await self._count_unkept(pictures)
+        pictures = pictures[: len(pictures) - unkept]
         blobs = await asyncio.gather(*(self._blob(data) for data, _ in pictures))
         shown = [Incoming("", blob, type, "assistant") for blob, (_, type) in zip(blobs, pictures, strict=True)]
         if self._touching is not None:
@@ -109,6 +112,12 @@ class Use:
         self.figures = tuple(collected.figures)
         self._leave(collected.version)
         return collected.taken
+
+    async def _count_unkept(self, pictures: Sequence[tuple[bytes, str]]) -> int:
+        """How many of the last of them its owner has no room for; they were shown all the same."""
+        left = await self._container.count_left() if pictures else None
+        sizes = itertools.accumulate(len(data) for data, _ in pictures)
+        return 0 if left is None else sum(size > left for size in sizes)
 
     async def save(self, path: str, content: bytes, type: str) -> ContainerFileRecord:
         """Put a file of ours where the code can read it."""

@@ -10,7 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, TypeAlias, cast
 
-from belljar.errors import BelljarError, Fenced, Lost, NotFound, OperatorError, Refused, WorkspaceError
+from msgspec import structs
+
+from belljar.errors import BelljarError, Fenced, Lost, NotFound, OperatorError, Refused, StorageExceeded, WorkspaceError
 from belljar.gateway.containers import names
 from belljar.gateway.containers.policy import Policy
 from belljar.gateway.store import blob_slices
@@ -119,6 +121,8 @@ class Collected(NamedTuple):
     figures: list[ContainerFileRecord]
     version: int
     """Of the container, which has all of this."""
+    released: list[str]
+    """Blobs that it does not name any more, or never did."""
 
 
 def room(sizes: Iterable[int]) -> int:
@@ -329,11 +333,13 @@ async def collect(
     policy: Policy,
     now: int,
     note: bytes | None = None,
+    left: int | None = None,
 ) -> Collected:
     """Take what changed into the store, and forget there what is gone from the workspace: as one change.
 
     Where a cell was left before it told what it changed (`live.unseen`), everything is compared instead. `figures` are
     no files of the workspace, and kept with the rest. `note` tells where the sandbox is found that has all of it.
+    `left` is how many bytes the owner may store yet; None for any number.
     """
     gone: list[ContainerFileRecord] = []
     took: list[tuple[Found, Blob]] = []
@@ -349,7 +355,9 @@ async def collect(
     except Lost as error:
         left_out, lost = [LeftOut(info.name, info.size, str(error)) for info in changed], True
     else:
-        chosen, left_out = _choose(live, changed, policy)
+        if left is not None:
+            left += sum(record.size for record in gone) - sum(record.size for record in figures)
+        chosen, left_out = _choose(live, changed, policy, left)
         results = await _take_all(live, chosen, blobs, policy)
         for result in results:
             if isinstance(result, OperatorError):
@@ -365,7 +373,16 @@ async def collect(
     counted = live.uncounted
     # Of what is gone, that of which a newer one was put there meanwhile stays.
     change = Change(put=put, gone=gone, ran=live.running, cells=counted, at=now, hold=live.hold, seen=seen)
-    made = await records.change_container(live.container_id, change)
+    if put:
+        change = structs.replace(change, most=policy.bytes_per_owner)
+    released = [*(record.blob for record in gone), *(record.blob for record in there.values())]
+    try:
+        made = await records.change_container(live.container_id, change)
+    except StorageExceeded as error:  # others of its owner's were quicker
+        left_out += [LeftOut(record.path, record.size, str(error)) for record in put]
+        released = [*(record.blob for record in gone), *(record.blob for record in put)]
+        took = []
+        made = await records.change_container(live.container_id, structs.replace(change, put=(), most=None))
     assert made is not None, "it is made of whatever version there is"
     live.uncounted -= counted
     ours = bool(made.files or made.gone or live.running)
@@ -377,7 +394,7 @@ async def collect(
     for (info, _), record in zip(took, taken, strict=True):
         live.note(record, info)
     live.running, live.unseen = False, lost and live.unseen
-    return Collected([*taken], left_out, gone, [*shown], made.version)
+    return Collected([*taken], left_out, gone, [*shown], made.version, released)
 
 
 def _recognise(live: Live, info: Found, blob: Blob) -> bool:
@@ -394,14 +411,18 @@ def _is_known(live: Live, info: FileInfo) -> bool:
     return known is not None and (known.size, known.modified) == (info.size, info.modified)
 
 
-def _choose(live: Live, changed: Sequence[Found], policy: Policy) -> tuple[list[Found], list[LeftOut]]:
-    """What may be kept by its size and number, and what not."""
+def _choose(
+    live: Live, changed: Sequence[Found], policy: Policy, left: int | None
+) -> tuple[list[Found], list[LeftOut]]:
+    """What may be kept by its size and number, and what not; `left` is what its owner may store yet."""
     chosen: list[Found] = []
     left_out: list[LeftOut] = []
     disk = live.spec.limits.disk
     largest = disk if policy.largest_file is None else policy.largest_file
     budget = disk if policy.max_bytes is None else policy.max_bytes
     for info in changed:
+        known = live.known.get(info.name)
+        more = info.size if known is None else info.size - known.record.size
         if not _is_utf8(info.name):
             why = "its name is not UTF-8"
         elif len(chosen) == policy.max_files:
@@ -410,8 +431,11 @@ def _choose(live: Live, changed: Sequence[Found], policy: Policy) -> tuple[list[
             why = f"one file may have {explain.size(largest)}"
         elif info.size > budget:
             why = f"of this cell's files, only {explain.size(budget)} more are kept"
+        elif left is not None and more > max(left, 0):
+            why = f"{explain.size(max(left, 0))} are left of what this key may store (quota_bytes)"
         else:
             budget -= info.size
+            left = None if left is None else left - more
             chosen.append(info)
             continue
         left_out.append(LeftOut(info.name, info.size, why))
@@ -439,7 +463,7 @@ async def _take_all(
             if loop.time() >= deadline:
                 return LeftOut(info.name, info.size, f"keeping the others took {policy.collect_timeout:g} s")
             try:
-                return await _take(live.sandbox.files, info.name, blobs)
+                return await _take(live.sandbox.files, info, blobs)
             except NotFound:
                 return None
             except OperatorError as error:
@@ -452,11 +476,16 @@ async def _take_all(
     return [task.result() for task in tasks]
 
 
-async def _take(workspace: Workspace, name: str, blobs: Blobs) -> Blob:
+async def _take(workspace: Workspace, info: Found, blobs: Blobs) -> Blob:
+    """As many of its bytes as were counted: a file may grow while it is read."""
+    left = info.size
     async with blobs.write() as writer:
-        async with aclosing(cast(AsyncGenerator[bytes, None], workspace.stream(name))) as chunks:
+        async with aclosing(cast(AsyncGenerator[bytes, None], workspace.stream(info.name))) as chunks:
             async for chunk in chunks:
-                await writer.write(chunk)
+                await writer.write(chunk[:left])
+                left -= len(chunk)
+                if left <= 0:
+                    break
         return await writer.finish()
 
 

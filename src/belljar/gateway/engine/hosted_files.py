@@ -54,6 +54,7 @@ class HostedFileKeeper:
         self, data: bytes, type: str, container: ContainerRecord, known: Container[str]
     ) -> ContainerFileRecord | None:
         """A picture that the code showed; None if its content is among the known."""
+        await self._containers.check_room(container.owner, len(data))
         async with self._blobs.write() as writer:
             await writer.write(data)
             blob = await writer.finish()
@@ -67,7 +68,8 @@ class HostedFileKeeper:
         async with self._files.open(file) as opened:
             named = opened.path or opened.name
             path = _strip_mount(named) if named else await self._make_name(opened.type, container)
-            blob = await self._blobs.adopt(_limit_size(path, opened.chunks))
+            left = await self._containers.count_left(container.owner)
+            blob = await self._blobs.adopt(_limit_size(path, opened.chunks, left))
             same = opened.path or self._kept.get(path, blob.name) == blob.name
             place = path if same else free_name(path, self._kept)
             record = await self._containers.put_file(
@@ -99,10 +101,15 @@ def _describe_end(end: HostedEnd, kept: Sequence[ContainerFileRecord], notes: Se
     return HostedEnd(end.index, item)
 
 
-async def _limit_size(name: str, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+async def _limit_size(name: str, chunks: AsyncIterator[bytes], left: int | None) -> AsyncIterator[bytes]:
     size = 0
     async for chunk in chunks:
         size += len(chunk)
         if size > LARGEST:
             raise TooLarge(f"{name} has more than {explain.size(LARGEST)}, which are the most for one file")
+        if left is not None and size > left:
+            raise TooLarge(
+                f"{name} has more than the {explain.size(max(left, 0))} that are left of what this key may store "
+                "(quota_bytes); delete files or containers first"
+            )
         yield chunk

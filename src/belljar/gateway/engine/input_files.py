@@ -113,6 +113,7 @@ class InputFiles:
         if isinstance(part.file_data, str):
             kind, data = read_data_url(part.file_data, f"{where}.file_data")
             name = part.filename if isinstance(part.filename, str) and part.filename else "file"
+            await self._containers.check_room(container.owner, len(data))
             async with self._blobs.write() as writer:
                 await writer.write(data)
                 blob = await writer.finish()

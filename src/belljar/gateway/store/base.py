@@ -59,7 +59,7 @@ def taken_over(container_id: str) -> Fenced:
 def storage_exceeded(most: int) -> StorageExceeded:
     """What an owner is told who may store so many bytes."""
     return StorageExceeded(
-        f"Storage quota exceeded: this key may store {most} bytes. Delete files or containers first."
+        f"Storage quota exceeded: this key may store {most} bytes (quota_bytes). Delete files or containers first."
     )
 
 
