@@ -13,3 +13,5 @@ Headers: TypeAlias = Sequence[tuple[bytes, bytes]]
 
 STOPPING: Message = {"type": "belljar.stopping"}
 """Among the messages of a WebSocket: the server ends. What runs may finish, and nothing new begins."""
+HURRY = "belljar.hurry"
+"""In the scope of a request: called where its answer is about something that goes on meanwhile, and must not wait."""

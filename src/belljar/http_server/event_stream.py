@@ -25,7 +25,7 @@ _SEND = 16 << 10
 
 def event_stream(pieces: AsyncGenerator[bytes, None], trouble: Callable[[Fault], bytes], *, ping: float) -> Stream:
     """The answer that `frame_batches` makes; `trouble` is the frame that tells why it breaks off."""
-    return Stream(pieces=pieces, headers=_HEADERS, ping=Ping(PING, ping), trouble=trouble)
+    return Stream(pieces=pieces, headers=_HEADERS, ping=Ping(PING, ping), live=True, trouble=trouble)
 
 
 async def frame_batches(

@@ -41,6 +41,8 @@ class Stream(Struct, frozen=True, kw_only=True):
     """With the content's type; without its length it comes in chunks."""
     status: int = 200
     ping: Ping | None = None
+    live: bool = False
+    """Something goes on while it is read: whoever reads too slowly is cut off, rather than waited for."""
     trouble: Callable[[Fault], bytes] | None = None
     """How a stream that has begun tells that it breaks off; without, only the connection that ends can say so."""
 

@@ -9,7 +9,7 @@ from contextlib import aclosing
 from typing import Protocol
 
 from belljar.errors import BelljarError
-from belljar.http_server.asgi import Headers, Send
+from belljar.http_server.asgi import HURRY, Headers, Send
 from belljar.http_server.cancel_on_disconnect import CancelOnDisconnect
 from belljar.http_server.reply import Answer, Ping, Reply, Stream
 from belljar.http_server.request import Gone, ProtocolRefusal, Request
@@ -128,6 +128,8 @@ class Sender:
             await self._open(stream.status, stream.headers)
             await self._close()
             return
+        if stream.live and (hurry := request.scope.get(HURRY)) is not None:
+            hurry()
         clock = asyncio.get_running_loop().time
         self._heard = clock()
         ping = stream.ping

@@ -13,7 +13,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from belljar.http_server import handshake
-from belljar.http_server.asgi import STOPPING, Headers, Message
+from belljar.http_server.asgi import HURRY, STOPPING, Headers, Message
 from belljar.http_server.body_reader import CONNECTION, LARGE
 from belljar.http_server.sender import Wording
 from belljar.http_server.uvicorn_hooks import hook
@@ -32,6 +32,49 @@ _TOGETHER = 1 << 16
 """Bytes that are worth a write of their own, and not worth copying."""
 _AHEAD = 16
 """Requests that may wait behind one which is being answered, before their connection is read no further."""
+
+
+_BEHIND = 4 << 20
+"""Bytes that a client need not have read yet."""
+_CATCH_UP = 10.0
+"""Seconds in which one that is further behind has to read half of them, while something goes on that it is told of."""
+_STALLED = 60.0
+"""Seconds in which it has to read anything at all, otherwise."""
+
+
+class SlowReader:
+    """A client that is behind: what it has not read is kept up to a bound, and then it has a while to catch up.
+
+    Whoever does not is cut off. So nothing that is done for a client waits for it for long, and sandboxes are not held
+    by those who do not read.
+    """
+
+    __slots__ = ("_loop", "_size", "_timer", "_transport", "hurried")
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop, *, hurried: bool = False) -> None:
+        transport.set_write_buffer_limits(high=_BEHIND, low=_BEHIND // 2)
+        self._transport = transport
+        self._loop = loop
+        self._timer: asyncio.TimerHandle | None = None
+        self._size = 0
+        self.hurried = hurried
+        """Something goes on while the answer is read; else any progress will do, as with a file."""
+
+    def pause(self) -> None:
+        """It is too far behind."""
+        self._size = self._transport.get_write_buffer_size()
+        self._timer = self._loop.call_later(_CATCH_UP if self.hurried else _STALLED, self._look)
+
+    def resume(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _look(self) -> None:
+        if not self.hurried and self._transport.get_write_buffer_size() < self._size:
+            self.pause()
+        else:
+            self._transport.abort()
 
 
 class WriteBuffer:
@@ -88,6 +131,7 @@ class Protocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._output = WriteBuffer(transport, self.loop)
+        self._reader = SlowReader(transport, self.loop)
         self.transport = self._output  # type: ignore[assignment]
         self._expect()
 
@@ -96,8 +140,19 @@ class Protocol(HttpToolsProtocol):
         self._output.flush()  # the loop closes the connection next
 
     @hook
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._reader.pause()
+
+    @hook
+    def resume_writing(self) -> None:
+        self._reader.resume()
+        super().resume_writing()
+
+    @hook
     def connection_lost(self, exc: Exception | None) -> None:
         self._expect_no_more()
+        self._reader.resume()
         super().connection_lost(exc)
         answering = self._answering
         if answering is not None and not answering.response_complete:
@@ -139,6 +194,8 @@ class Protocol(HttpToolsProtocol):
     @hook
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
         self._answering = cycle
+        self._reader.hurried = False
+        cycle.scope[HURRY] = self._hurry  # type: ignore[literal-required]
         super()._start_asgi_task(cycle, app)
 
     @hook
@@ -156,6 +213,9 @@ class Protocol(HttpToolsProtocol):
             super().handle_websocket_upgrade()
         else:
             self._refuse(fault, handshake.VERSION)
+
+    def _hurry(self) -> None:
+        self._reader.hurried = True
 
     def _take(self) -> tuple[socket.socket, bytes]:
         """The connection, which the loop reads no more, and what it has read of the body and not yet told of."""
@@ -248,6 +308,26 @@ class Protocol(HttpToolsProtocol):
 
 class SocketProtocol(WebSocketsSansIOProtocol):
     """uvicorn's, which cuts off what runs when the server ends, and logs that a refused handshake was forgotten."""
+
+    @hook
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._reader = SlowReader(transport, self.loop, hurried=True)
+
+    @hook
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._reader.pause()
+
+    @hook
+    def resume_writing(self) -> None:
+        self._reader.resume()
+        super().resume_writing()
+
+    @hook
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._reader.resume()
+        super().connection_lost(exc)
 
     @hook
     def shutdown(self) -> None:
