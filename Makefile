@@ -3,8 +3,8 @@ BIN := .venv/bin
 READY := .venv/ready
 CLIENTS := .venv/clients/ready
 MODEL := .venv/model/ready
-# Processes that run tests, by default one a core. Tests also wait: more of them use that time, `make test TEST_WORKERS=4`.
-TEST_WORKERS ?= auto
+# Processes that run tests: one a core, and one more for the time in which the others wait (docs/decisions/0043).
+TEST_WORKERS ?= $(shell expr $$(nproc) + 1)
 export PYTHON
 # Many images forbid Python to write bytecode: each of a thousand processes would compile anew what it imports.
 unexport PYTHONDONTWRITEBYTECODE

@@ -63,18 +63,23 @@ def test_usage_is_the_sum_of_all_turns(client: OpenAI, scene: Scene) -> None:
 
 
 def test_code_streams_as_the_model_writes_it_and_output_as_it_is_printed(client: OpenAI, scene: Scene) -> None:
-    code = "import time\nprint('fïrst', flush=True)\ntime.sleep(0.3)\nprint('last')"
+    wait = "while not os.path.exists('go'): time.sleep(0.01)"
+    code = f"import os, time\nprint('fïrst', flush=True)\n{wait}\nprint('last')"
     scene.play([call("code_interpreter", code=code)], "done")
+    container = client.containers.create(name="live")
+    tools = [{"type": "code_interpreter", "container": container.id}]
     printed = []
     written = ""
     kinds: list[str] = []
-    with client.responses.stream(model="sim", tools=cast(Any, CODE), input="go") as stream:
+    with client.responses.stream(model="sim", tools=cast(Any, tools), input="go") as stream:
         for event in stream:
             kinds.append(event.type)
             if event.type == "response.code_interpreter_call_code.delta":
                 written += event.delta
             elif cast(str, event.type) == "belljar:code_interpreter_call.output.delta":
                 printed.append(cast(Any, event).delta)
+                if len(printed) == 1:  # the code goes on once this has been seen
+                    client.containers.files.create(container.id, file=("go", b""))
     assert written == code
     assert kinds.count("response.code_interpreter_call_code.delta") > 5
     assert printed == ["fïrst\n", "last\n"]

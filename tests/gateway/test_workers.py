@@ -268,7 +268,7 @@ def fragile(tmp_path: Path) -> Iterator[House]:
 def test_a_worker_that_is_killed_is_replaced_and_what_it_ran_has_failed(fragile: House) -> None:
     with at(fragile, 0) as a, at(fragile, 1) as b:
         made = run(a, "x = 1\nopen('kept', 'w').write('kept')")
-        begun = run(a, SLOW, background=True)
+        begun = run(a, SLOW.replace("40", "4000"), background=True)  # it is killed before its end
         followed: list[Any] = []
 
         def follow() -> None:

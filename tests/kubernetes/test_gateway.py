@@ -154,7 +154,7 @@ async def test_with_isolation_per_call_each_call_has_a_claim_that_is_deleted_in_
     far = Far(space)
 
     def scenario() -> None:
-        with house("--isolation", "per_call", "--timeout", "1") as gateway, opened(gateway) as client:
+        with house("--isolation", "per_call", "--timeout", "5") as gateway, opened(gateway) as client:
             until(lambda: ready(gateway)[0] == 200)
             habits = ["x = 1", "1 / 0", "import os; os._exit(1)", "import time; time.sleep(60)", "'x' in globals()"]
             scene.play([python(one) for one in habits], "apart")

@@ -103,10 +103,10 @@ async def test_nobody_comes(client: Client, caplog: pytest.LogCaptureFixture) ->
 
 
 async def test_its_time_does_not_run_while_it_is_held(client: Client) -> None:
-    async with client.box(epoch=1, keep=0.2) as box:
+    async with client.box(epoch=1, keep=2) as box:
         pass
     async with attached(client, box.id, 2, keep=0.2) as again:
-        await asyncio.sleep(0.4)  # the time that it would have had
+        await asyncio.sleep(2.2)  # the time that it would have had
         assert (await again.run("1"))[-1]["status"] == "ok"
     await ended(client, box)
 

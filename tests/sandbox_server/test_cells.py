@@ -8,7 +8,7 @@ import io
 import json
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TypeAlias
 
@@ -67,6 +67,9 @@ async def test_every_kind_of_output(box: Box) -> None:
     assert (told[-1]["type"], told[-1]["status"]) == ("exit", "ok")
 
 
+WAIT = "import os, time\nwhile not os.path.exists('go'): time.sleep(0.01)"
+
+
 async def test_an_exception_is_an_outcome(box: Box) -> None:
     told = (await box.run("1 / 0"))[-1]
     assert (told["status"], told["kept"]) == ("raised", True)
@@ -79,8 +82,7 @@ async def test_a_timeout_of_the_cell_itself(box: Box) -> None:
 
 
 async def test_outputs_come_while_the_cell_runs(box: Box) -> None:
-    code = "import os, time\nprint('up', flush=True)\nwhile not os.path.exists('go'): time.sleep(0.01)"
-    async with box.cell(code) as answer:
+    async with box.cell(f"print('up', flush=True)\n{WAIT}") as answer:
         told = lines(answer)
         assert await anext(told) == {"type": "stdout", "text": "up\n"}
         assert (await box.ask("PUT", "/files/go", data=b""))[0] == 200
@@ -88,8 +90,11 @@ async def test_outputs_come_while_the_cell_runs(box: Box) -> None:
 
 
 async def test_cells_wait_for_their_turn(box: Box) -> None:
-    codes = ["import time; time.sleep(0.2); n = [1]", "n.append(2)", "n.append(3)", "n"]
-    told = await asyncio.gather(*[box.run(code) for code in codes])
+    codes = [f"{WAIT}\nn = [1]", "n.append(2)", "n.append(3)", "n"]
+    async with AsyncExitStack() as stack:
+        answers = [await stack.enter_async_context(box.cell(code)) for code in codes]
+        assert (await box.ask("PUT", "/files/go", data=b""))[0] == 200
+        told = [[line async for line in lines(answer)] for answer in answers]
     assert told[-1][0]["data"]["text/plain"] == "[1, 2, 3]"
 
 
@@ -127,11 +132,15 @@ async def test_a_client_that_leaves_interrupts_its_cell(box: Box) -> None:
 
 async def test_a_client_that_leaves_before_its_turn(box: Box) -> None:
     """Its cell never runs, and the others do."""
-    async with box.cell("import time\nn = 0\nprint('up', flush=True)\ntime.sleep(0.3)") as first:
+    async with box.cell(f"n = 0\nprint('up', flush=True)\n{WAIT}") as first:
         told = lines(first)
         await anext(told)
         async with box.cell("n = 1") as second:
+            lease = box.client.app.leases.find(box.id)
+            assert len(lease._uses) == 2
             second.close()
+        await until(lambda: len(lease._uses) == 1, "the server has noticed")
+        assert (await box.ask("PUT", "/files/go", data=b""))[0] == 200
         assert [line async for line in told][-1]["status"] == "ok"
     assert (await box.run("n"))[0]["data"]["text/plain"] == "0"
 

@@ -227,7 +227,8 @@ async def test_what_runs_may_finish(source: LocalSource) -> None:
     async with aiohttp.ClientSession() as session:
         context = serving(source, session=session)
         client = await context.__aenter__()
-        async with client.box() as idle, client.box() as box, box.cell("import time; time.sleep(0.5); 1") as answer:
+        waits = "import os, time\nwhile not os.path.exists('go'): time.sleep(0.01)\n1"
+        async with client.box() as idle, client.box() as box, box.cell(waits) as answer:
             await client.ask("GET", "/health")  # leaves a connection that can still be used
             ending = asyncio.create_task(context.__aexit__(None, None, None))
             await until(lambda: client.app.health.stopping, "it is stopping")
@@ -240,6 +241,7 @@ async def test_what_runs_may_finish(source: LocalSource) -> None:
             async with aiohttp.ClientSession() as another:
                 with pytest.raises(aiohttp.ClientConnectorError):
                     await another.get(f"http://127.0.0.1:{client.port}/health")
+            assert (await box.ask("PUT", "/files/go", data=b""))[0] == 200
             assert [line["type"] async for line in lines(answer)] == ["result", "exit"]
             for one in (idle, box):
                 assert [line async for line in lines(one.lease)] == [{"ended": "the sandbox server is stopping"}]

@@ -310,7 +310,7 @@ def test_a_service_that_raises_what_it_likes_does_not_stop_the_run() -> None:
 
 @pytest.fixture(scope="module")
 def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
-    with House(tmp_path_factory.mktemp("gateway") / "state", "--timeout", "3") as house:
+    with House(tmp_path_factory.mktemp("gateway") / "state", "--timeout", "10") as house:
         yield house
 
 
