@@ -169,6 +169,31 @@ async def test_what_earlier_cells_left_running_counts_and_ends_when_it_is_too_mu
 
 
 @every_rung
+async def test_what_cells_left_running_ends_when_it_uses_too_much_between_them(boxes: Boxes) -> None:
+    async with boxes(idle_cpu_time=0.5) as box:
+        await box.run(BURN)
+        assert (await box.run("kept = 1; left = [child(1000) for _ in range(3)]")).exit.ok
+        deadline, pause = time.monotonic() + 60, 0.5
+        while (run := await box.run("[one.poll() for one in left]")).text != "[-9, -9, -9]":
+            assert time.monotonic() < deadline, run.text
+            await asyncio.sleep(pause := pause + 0.5)
+        assert "they used more than 0.5 s of processor time between cells" in run.exit.text
+        assert (await box.run("kept")).text == "1"
+
+
+@every_rung
+async def test_a_thread_that_spins_between_cells_ends_with_its_interpreter(boxes: Boxes) -> None:
+    async with boxes(idle_cpu_time=0.5) as box:
+        await box.run(BURN)
+        await box.run("import threading; threading.Thread(target=burn, args=(1000,), daemon=True).start()")
+        deadline, pause = time.monotonic() + 60, 0.5
+        while "Between two cells" not in (run := await box.run("1")).stderr:
+            assert time.monotonic() < deadline, run.exit
+            await asyncio.sleep(pause := pause + 0.5)
+        await usable(box)
+
+
+@every_rung
 async def test_processor_time_of_children_counts_and_they_end(boxes: Boxes) -> None:
     async with boxes(cpu_time=0.5) as box:
         run = await box.run(

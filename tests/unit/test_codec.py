@@ -45,6 +45,7 @@ LIMITS = st.builds(
     memory=st.integers(64 << 20, 1 << 50),
     cpus=st.none() | POSITIVE,
     cpu_time=st.none() | POSITIVE,
+    idle_cpu_time=st.none() | POSITIVE,
     timeout=st.none() | POSITIVE,
     processes=st.integers(4, 1 << 20),
     open_files=st.integers(16, 1 << 20),

@@ -34,6 +34,8 @@ class Limits:
     """How many processors at once."""
     cpu_time: float | None = None
     """Processor seconds of one cell, all its processes together."""
+    idle_cpu_time: float | None = 60.0
+    """Processor seconds that what cells left running may use between cells. They fill up within ten minutes."""
     timeout: float | None = 60.0
     """Wall seconds of one cell, unless the cell says otherwise."""
     processes: int = 256

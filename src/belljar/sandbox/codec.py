@@ -397,6 +397,7 @@ _LIMITS: Mapping[str, Callable[[object], str | None]] = {
     "memory": _between(LEAST_MEMORY, _SIZE, whole=True),
     "cpus": _between(0, _COUNT, whole=False, above=True),
     "cpu_time": _between(0, _TIME, whole=False, above=True),
+    "idle_cpu_time": _between(0, _TIME, whole=False, above=True),
     "timeout": _between(0, _TIME, whole=False, above=True),
     "processes": _between(4, _COUNT, whole=True),
     "open_files": _between(16, _COUNT, whole=True),
@@ -413,7 +414,7 @@ _TERMS: Mapping[str, Callable[[object], str | None]] = {
     "keep": _between(0, 86_400, whole=False),
     "wait": _between(0, 3600, whole=False),
 }
-_UNLIMITED = frozenset({"cpus", "cpu_time", "timeout", "file_size"})
+_UNLIMITED = frozenset({"cpus", "cpu_time", "idle_cpu_time", "timeout", "file_size"})
 
 
 def decode_limits(told: object) -> Limits:

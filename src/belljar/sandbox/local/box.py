@@ -72,6 +72,8 @@ class Box:
         self._cells = 0
         self._interpreters = 0
         self._running = False
+        self._turns: int | None = None
+        """Where its init sees whether a cell runs."""
         self.interrupt_asked = False
         self.excess: messages.Excess | None = None
         """Why its init has ended processes, until a cell's end tells."""
@@ -118,9 +120,10 @@ class Box:
             self._watched = self._jail.watches.acquire(blocking=False)
             self.control, theirs = messages.pair()
             self.control.setblocking(False)
+            self._turns = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
             self.epoll.register(self.control, select.EPOLLIN)
             with theirs:
-                messages.send(self.control, self._walls())
+                messages.send(self.control, self._walls(), [self._turns])
                 self._spawn(theirs.fileno(), again=False)
             yield from self._until_up()
         except BaseException:
@@ -225,6 +228,9 @@ class Box:
         self.drop_link()
         if self.control is not None:
             self.control.close()
+        turns, self._turns = self._turns, None
+        if turns is not None:
+            os.close(turns)
         if self._files is not None:
             self._queue = self._files.close()
         self._files = self.control = None
@@ -258,7 +264,12 @@ class Box:
     def _walls(self) -> messages.Walls:
         limits = self.limits
         return messages.Walls(
-            uid=self._uid, disk=limits.disk, scratch=limits.scratch, watch=self._watched, limits=self._rlimits()
+            uid=self._uid,
+            disk=limits.disk,
+            scratch=limits.scratch,
+            watch=self._watched,
+            limits=self._rlimits(),
+            idle_cpu_time=limits.idle_cpu_time,
         )
 
     def _rlimits(self) -> Rlimits:
@@ -430,6 +441,7 @@ class Box:
         self._cells += 1
         self.interrupt_asked = False
         self._running = True  # from here on an interrupt is the cell's, though it may not have begun
+        self._tell_turn()
         try:
             yield from self._meter()
             turn = CellRun(self, cell, self._cells)
@@ -441,6 +453,13 @@ class Box:
             yield from turn.steps()
         finally:
             self._running = False
+            self._tell_turn()
+
+    def _tell_turn(self) -> None:
+        """That a cell begins or ends; nobody wakes up for it."""
+        with self._touching:
+            if self._turns is not None:
+                os.eventfd_write(self._turns, 1)
 
     def _meter(self) -> Steps[None]:
         """Where the kernel does not count processor time for us, have the init count from here: the cell's alone."""

@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterable
 
 from belljar.sandbox.local import change_queue, confine, linux, messages, root, usage
-from belljar.sandbox.local.watcher import Excess, Watcher
+from belljar.sandbox.local.watcher import Excess, Turns, Watcher, make_allowance
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _LOOK = 0.5
@@ -42,7 +42,7 @@ def main(orders: int, program: bytes) -> None:
     with messages.report_failure(lambda: sock, "making the sandbox"):
         if problem is not None:
             raise problem
-        told, _ = messages.receive(sock)  # from the host itself: it passed through no process that others come from
+        told, lent = messages.receive(sock)  # from the host itself: it passed through no process that others come from
         if told is None:
             os._exit(0)
         request: messages.Walls = told  # type: ignore[assignment]
@@ -60,7 +60,8 @@ def main(orders: int, program: bytes) -> None:
         confine.lock(program, files=False)
         os.write(4, b"!")  # only now may the interpreter join: all mounts stand, and this process is locked
         os.close(4)
-    _serve(sock, request["limits"]["address_space"])
+    watcher = Watcher(request["limits"]["address_space"], Turns(*lent), make_allowance(request["idle_cpu_time"]))
+    _serve(sock, watcher)
     os._exit(0)
 
 
@@ -126,11 +127,11 @@ def _show_fonts(uid: int) -> None:
         os.chown("/tmp/matplotlib", uid, uid)
 
 
-def _serve(sock: socket.socket, memory: int | None) -> None:
+def _serve(sock: socket.socket, watcher: Watcher) -> None:
     """Answer the host, and look now and then whether there is too much of anything inside."""
     watch = select.poll()
     watch.register(sock, select.POLLIN)
-    meter, watcher = usage.Meter(), Watcher(memory)
+    meter, memory = usage.Meter(), watcher.memory
     next_look, asked = time.monotonic() + _LOOK, 0.0
     while True:
         ready = watch.poll(max(0.0, next_look - time.monotonic()) * 1000)
@@ -165,7 +166,10 @@ def _serve(sock: socket.socket, memory: int | None) -> None:
 
 def _end_excess(sock: socket.socket, watcher: Watcher, excess: Excess) -> None:
     """What the code has started; the interpreter only if that is not enough. The host says why with the next cell."""
-    _sweep(0)
+    if excess.interpreter:
+        _kill_all()
+    else:
+        _sweep(0)
     interpreter = usage.interpreter()
     dying = any(_lives(pid) for pid in usage.pids() if pid != interpreter)
     if not dying and watcher.judge(memory=True):  # else what they hold still counts: the next look will tell

@@ -320,7 +320,7 @@ def _end(box: Box) -> None:
 
 
 def raise_file_limit() -> None:
-    """A sandbox takes eight descriptors here; the usual soft limit of 1024 would end at a hundred of them."""
+    """A sandbox takes nine descriptors here; the usual soft limit of 1024 would end at a hundred of them."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < hard:
         with contextlib.suppress(ValueError, OSError):

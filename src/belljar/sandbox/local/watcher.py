@@ -1,8 +1,10 @@
-"""Bound what a sandbox has altogether and no limit of a process bounds: files, sockets, watches; memory if need be."""
+"""Bound what a sandbox has altogether and no limit of a process bounds: files, sockets, watches, time between cells."""
 
 from __future__ import annotations
 
 import contextlib
+import os
+import time
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -26,6 +28,49 @@ class Excess(NamedTuple):
     why: str
     """Of what: for "processes were ended:"."""
     memory: bool = False
+    interpreter: bool = False
+    """Whether it is the interpreter's own, which must go too."""
+
+
+_REFILL = 600.0
+"""Seconds in which an allowance fills up: of 60 s, what is left running may have a tenth of a processor for good."""
+
+
+@dataclass(slots=True)
+class Allowance:
+    """Processor time for what cells left running: so many seconds, filled up as time goes by. Pure."""
+
+    most: float
+    left: float
+    before: bool = False
+    """Whether it was used up, and has not been full again since."""
+
+    def spend(self, used: float, elapsed: float) -> Excess | None:
+        """The first time what the code started must go; if that does not help, it is the interpreter that uses it."""
+        self.left = min(self.most, self.left + self.most * elapsed / _REFILL) - used
+        if self.left > 0:
+            self.before = self.before and self.left < self.most
+            return None
+        again, self.before, self.left = self.before, True, self.most / 2
+        return Excess(f"they used more than {self.most:g} s of processor time between cells", interpreter=again)
+
+
+def make_allowance(most: float | None) -> Allowance | None:
+    return None if most is None else Allowance(most, most)
+
+
+class Turns:
+    """Whether a cell runs, as the host says without waking anybody."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self._count = 0
+
+    def read(self) -> int:
+        """How often one has begun or ended: odd while one runs."""
+        with contextlib.suppress(BlockingIOError):
+            self._count += os.eventfd_read(self._fd)
+        return self._count
 
 
 @dataclass(slots=True)
@@ -34,6 +79,12 @@ class Watcher:
 
     memory: int | None
     """The limit, where no control group counts it."""
+    turns: Turns
+    idle: Allowance | None
+    _turn: int = -1
+    """As of the last look at processor time; -1 while a cell ran."""
+    _meter: usage.Meter = field(default_factory=usage.Meter)
+    _looked: float = field(default_factory=time.monotonic)
     _last: int = -1
     """The newest process that there has been."""
     _known: list[int] = field(default_factory=list)
@@ -58,7 +109,20 @@ class Watcher:
             return Excess(f"they could watch more than {WATCHES:,} files by epoll, which is what a sandbox may")
         if memory and self.memory is not None and usage.memory(self.memory) > self.memory:
             return Excess(f"they used more than the {self.memory >> 20} MiB of memory it may have", memory=True)
-        return None
+        return self._judge_idle()
+
+    def _judge_idle(self) -> Excess | None:
+        """Count what is used while no cell runs, as far as it was between two looks without one."""
+        turn = self.turns.read()
+        if self.idle is None or turn % 2:
+            self._turn = -1
+            return None
+        spent, before, self._looked = usage.measure_processes(), self._looked, time.monotonic()
+        if turn != self._turn:
+            self._turn = turn
+            self._meter.begin(spent)
+        used, self._meter.used = self._meter.look(spent), 0.0
+        return self.idle.spend(used, self._looked - before)
 
 
 def _most_watches(pid: int, files: int) -> int:
