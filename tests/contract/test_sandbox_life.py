@@ -290,6 +290,15 @@ async def test_a_zygote_that_was_renewed_goes_when_its_last_sandbox_has(home: Pa
         await source.close()
 
 
+def test_a_zygote_is_worn_by_sandboxes_and_by_time(home: Path) -> None:
+    """Each environment's own, and once."""
+    by_number = LocalSource(JailOptions(cache=home / "cache", renew=3))
+    assert [by_number._is_worn("none") for _ in range(7)] == [False, False, True, False, False, True, False]
+    assert not by_number._is_worn("data")
+    by_time = LocalSource(JailOptions(cache=home / "cache", renew_after=0.0))
+    assert by_time._is_worn("none")
+
+
 async def test_closing_ends_though_the_jail_is_stuck(
     home: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -367,7 +367,12 @@ class Files:
             os.mkdir(name, 0o755, dir_fd=here)
             if self._owner is not None:
                 os.chown(name, self._owner, self._owner, dir_fd=here, follow_symlinks=False)
-        return linux.openat2(here, name, os.O_RDONLY | os.O_DIRECTORY, resolve=BENEATH)
+        flags = os.O_RDONLY | os.O_DIRECTORY
+        try:
+            return linux.openat2(here, name, flags, resolve=BENEATH)
+        except PermissionError:
+            tree_walk.let_in(here, name)
+            return linux.openat2(here, name, flags, resolve=BENEATH)
 
     def _open_top(self) -> int:
         """The workspace itself: "." leads nowhere else, so the plain call will do, and it is looked at after each cell.
@@ -375,6 +380,7 @@ class Files:
         Afresh each time: a shared descriptor has one position, and two threads may look.
         """
         try:
+            tree_walk.let_in(self._directory, "")
             return os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self._directory)
         except OSError as error:
             raise self._explained(error, ".") from error
@@ -384,8 +390,12 @@ class Files:
             try:
                 return linux.openat2(self._directory, name, flags, mode=mode, resolve=BENEATH)
             except OSError as error:
-                # The tree changed under the walk: look again, but not for ever, since the code may keep at it.
-                if error.errno != errno.EAGAIN or attempt == _TRIES - 1:
+                # The tree changed under the walk, or its owner is let in: look again, but not for ever, since the code
+                # may keep at it.
+                again = error.errno == errno.EAGAIN or (
+                    error.errno == errno.EACCES and tree_walk.let_in(self._directory, name)
+                )
+                if not again or attempt == _TRIES - 1:
                     raise self._explained(error, name) from error
         raise AssertionError("unreachable")
 

@@ -8,6 +8,7 @@ import itertools
 import logging
 import resource
 import threading
+import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
@@ -47,11 +48,21 @@ class JailOptions:
     warm_spec: Spec = field(default_factory=Spec)
     renew: int = 5000
     """Sandboxes after which the preloaded process is replaced by a fresh one: all its children share addresses."""
+    renew_after: float = 3600.0
+    """Seconds after which the next sandbox has it replaced, however few there were."""
     preload: bool = True
     """Import the data stack before the first sandbox, rather than in each that wants it."""
     layers: LayerPolicy = field(default_factory=LayerPolicy)
     variables: dict[str, str] = field(default_factory=dict)
     """Environment for fetching packages: index, proxy and certificate settings."""
+
+
+@dataclass(slots=True)
+class _Age:
+    """Of a preloaded process."""
+
+    since: float
+    made: int = 0
 
 
 class LocalSource:
@@ -69,7 +80,7 @@ class LocalSource:
         self._warm_spec = self._settle(options.warm_spec)
         self._places = Places(options.most)
         self._uids = itertools.count()
-        self._made = itertools.count()
+        self._ages: dict[str, _Age] = {}
         self._pool = Pool(self._warm_spec, options.warm, make=self._make, prime=_prime, end=_end)
         self._closed = False
 
@@ -267,9 +278,20 @@ class LocalSource:
         jail = self._jail
         if jail is None:
             raise Lost("the jail is not running")
-        if next(self._made) % self._options.renew == self._options.renew - 1:
+        if self._is_worn(spec.packages):
             threading.Thread(target=self._renew, args=(jail, spec.packages), name="belljar-renew", daemon=True).start()
         return Box(jail, spec, uid=self.next_uid(), paths=self._paths(spec), extend=self.extend)
+
+    def _is_worn(self, name: str) -> bool:
+        """Count one more sandbox of an environment; whether its preloaded process has had its time. Says so once."""
+        now = time.monotonic()
+        with self._lock:
+            age = self._ages.setdefault(name, _Age(now))
+            age.made += 1
+            worn = age.made >= self._options.renew or now - age.since >= self._options.renew_after
+            if worn:
+                self._ages[name] = _Age(now)
+        return worn
 
     def _renew(self, jail: Jail, name: str) -> None:
         with contextlib.suppress(BelljarError, OSError):  # the old one goes on serving then

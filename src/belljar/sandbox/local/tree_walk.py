@@ -117,9 +117,41 @@ def _open(folder: _Folder) -> int | None:
             return linux.openat2(folder.anchor.fd, folder.below, os.O_RDONLY | os.O_DIRECTORY, resolve=BENEATH)
         except BlockingIOError:  # the tree changed under the call
             continue
+        except PermissionError:
+            if not let_in(folder.anchor.fd, folder.below):
+                return None
         except OSError:
             return None
     return None
+
+
+def let_in(top: int, path: str) -> bool:
+    """Open what the code has closed to its own user, who is also us, on the way to this path: whether there was any.
+
+    Root is kept out by no such thing, and code must not have more to hide from a user than from root.
+    """
+    opened = _open_up(top)
+    parts = [part for part in path.split("/") if part not in ("", ".")]
+    for count in range(1, len(parts) + 1):
+        try:
+            fd = linux.openat2(top, "/".join(parts[:count]), os.O_PATH | os.O_NOFOLLOW, resolve=BENEATH)
+        except OSError:
+            break
+        try:
+            opened |= _open_up(fd)
+        finally:
+            os.close(fd)
+    return opened
+
+
+def _open_up(fd: int) -> bool:
+    """By the descriptor itself, an O_PATH one: no name is looked up again."""
+    found = os.fstat(fd)
+    wanted = {stat.S_IFDIR: 0o700, stat.S_IFREG: 0o400}.get(stat.S_IFMT(found.st_mode), 0)
+    if found.st_mode & wanted == wanted or found.st_uid != os.geteuid():
+        return False
+    os.chmod(f"/proc/self/fd/{fd}", stat.S_IMODE(found.st_mode) | wanted)
+    return True
 
 
 def _take(
@@ -178,17 +210,27 @@ def stat_files(top: int, names: Sequence[str]) -> dict[str, os.stat_result | Non
     for above, bases in folders.items():
         prefix = f"{above}/" if above else ""
         try:
-            fd = linux.openat2(top, above, os.O_PATH | os.O_DIRECTORY, resolve=BENEATH) if above else top
+            fd = _find_folder(top, above) if above else top
         except OSError:
             found.update((prefix + base, None) for base in bases)
             continue
         try:
+            _open_up(fd)
             for base in bases:
                 found[prefix + base] = _stat_regular(base, fd)
         finally:
             if fd != top:
                 os.close(fd)
     return found
+
+
+def _find_folder(top: int, path: str) -> int:
+    flags = os.O_PATH | os.O_DIRECTORY
+    try:
+        return linux.openat2(top, path, flags, resolve=BENEATH)
+    except PermissionError:
+        let_in(top, path)
+        return linux.openat2(top, path, flags, resolve=BENEATH)
 
 
 def _stat_regular(name: str, folder: int) -> os.stat_result | None:
