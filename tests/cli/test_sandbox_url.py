@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.conftest import ELSEWHERE, Command, Served
+from tests.helpers import execute_server
 
 START = "from belljar.cli import main\nsys.exit(main())\n"
 OTHERS = """
@@ -253,6 +254,28 @@ def test_a_server_that_dies_in_the_middle(belljar: Command, cache: Path, tmp_pat
     assert process.returncode == 137
     assert "Traceback" not in err
     assert f"the sandbox server at {served.url}" in err
+
+
+# -- a server that has /execute alone ----------------------------------------------------------------------------------
+
+
+def test_commands_take_a_server_that_has_execute_alone(belljar: Command) -> None:
+    (belljar.directory / "data.csv").write_text("x\n41\n")
+    code = "n = int(open('data.csv').read().split()[1]); print(n)\nopen('made.txt', 'w').write('new')\nn + 1"
+    with execute_server.running() as server:
+        server.token = TOKEN
+        belljar.environment |= {"BELLJAR_SANDBOX_URL": server.url, "BELLJAR_SANDBOX_TOKEN": TOKEN}
+        ran = belljar("run", "-c", code, "--file", "data.csv", "--out", "out")
+        assert (ran.returncode, ran.stdout, ran.stderr) == (0, "41\n42\n", "saved out/made.txt\n")
+        assert (belljar.directory / "out/made.txt").read_text() == "new"
+        assert belljar("run", "-c", "import sys; sys.exit(7)").returncode == 7
+        ran = belljar("doctor")
+        assert f"ok       sandbox server  {server.url}: unknown, and no variables stay" in ran.stdout
+        assert (ran.returncode, "1 + 1 = 2 in " in ran.stdout) == (0, True)
+        assert {"numpy", "pandas"} <= {one["name"] for one in json.loads(belljar("packages", "--json").stdout)}
+        server.token = "another"
+        ran = belljar("run", "-c", "1")
+        assert (ran.returncode, ran.stderr.startswith("belljar: error: sandbox_token: ")) == (3, True), ran.stderr
 
 
 # -- doctor, packages -------------------------------------------------------------------------------------------------

@@ -1,5 +1,9 @@
 """The suite of the port `SandboxSource`: every test here runs over every source in `SOURCES`.
 
+A server that has `/execute` alone cannot do all of it. What it cannot stands in `LACKS`, by name; a test that needs
+such a thing says so (`@needs("variables")`), and runs over the other sources. `test_sandbox_execute.py` shows for
+each what such a source does instead.
+
 Tests are coroutines and talk to the port only. One event loop per worker carries them all, since a source outlives a
 test and may hold connections that belong to its loop.
 """
@@ -17,7 +21,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
-from tests.helpers import s3
+from tests.helpers import execute_server, s3
 from tests.helpers.coroutine_tests import PATIENCE, blocks, pytest_pyfunc_call, runner, unblocked, until
 from tests.helpers.forked import Forked
 from tests.kubernetes.cluster import Cluster, access
@@ -115,14 +119,44 @@ class Ungrouped(LocalSource):
             super()._start()
 
 
+class Executing(RemoteSource):
+    """Sandboxes of a server that has `/execute` alone."""
+
+    def __init__(self, home: Path) -> None:
+        (home / "wheels").mkdir(exist_ok=True)
+        self._stack = ExitStack()
+        server = self._stack.enter_context(execute_server.running(wheels=home / "wheels"))
+        super().__init__(server.url)
+
+    async def close(self) -> None:
+        await super().close()
+        await asyncio.to_thread(self._stack.close)
+
+
 SOURCES: dict[str, Callable[[Path], SandboxSource]] = {
     "local": in_this_process,
     "remote": Served,
     "claims": Claimed,
+    "execute": Executing,
 }
+LACKS: dict[str, dict[str, str]] = {
+    "execute": {
+        "variables": "an interpreter that outlives its cell, with all that lives in it",
+        "live": "outputs, files and interrupts while a cell runs, in their order",
+        "guest": "our own interpreter inside: shell lines, hints, bytes that are not UTF-8",
+        "walls": "limits, names and permissions of our own jail",
+        "handles": "sandboxes that another process can attach to",
+        "large": "files of more than a few megabytes",
+        "tree": "what is no regular file, from cell to cell",
+        "environments": "a choice of packages to start with, and versions that are chosen to fit",
+    },
+}
+"""What a kind of source cannot do, by name."""
 ALL = {**SOURCES, "ungrouped": Ungrouped}
 
-every_rung = pytest.mark.parametrize("source", list(ALL), indirect=True)
+every_rung = pytest.mark.parametrize(
+    "source", [name for name in ALL if "walls" not in LACKS.get(name, {})], indirect=True
+)
 """For a limit that somebody else keeps where there are no control groups."""
 only_local = pytest.mark.parametrize("source", ["local"], indirect=True)
 """For a test that reaches into the jail itself."""
@@ -175,7 +209,23 @@ def sources(runner: asyncio.Runner, home: Path) -> Iterator[Callable[[str], Sand
         runner.run(one.close())
 
 
-@pytest.fixture(params=list(SOURCES))
+def needs(*what: str) -> pytest.MarkDecorator:
+    """For a test of something that not every source can do: it runs over those that can."""
+    known = {name for lacks in LACKS.values() for name in lacks}
+    assert set(what) <= known, f"{what} are not among {sorted(known)}"
+    return pytest.mark.needs(*what)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "source" in metafunc.fixturenames and not any(
+        "source" in str(mark.args[0]).split(",") for mark in metafunc.definition.iter_markers("parametrize")
+    ):
+        wanted = {name for mark in metafunc.definition.iter_markers("needs") for name in mark.args}
+        able = [name for name in SOURCES if not wanted & LACKS.get(name, {}).keys()]
+        metafunc.parametrize("source", able, indirect=True)
+
+
+@pytest.fixture
 def source(request: pytest.FixtureRequest, sources: Callable[[str], SandboxSource]) -> SandboxSource:
     return sources(request.param)
 

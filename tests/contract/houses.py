@@ -140,7 +140,9 @@ async def opened(
     policy, clock = policy or Policy(), clock or Clock()
     records, blobs = open_store(directory)
     counting = Counting(source)
-    containers = Containers(records, blobs, counting, policy, clock=clock)
+    containers = Containers(
+        records, blobs, counting, policy, clock=clock, stateless=lambda: getattr(source, "stateless", False)
+    )
     interpreter = Interpreter(containers, policy, lambda: (Installed("numpy", "2.0"), Installed("pandas", "2.2")))
     try:
         yield House(containers, interpreter, records, blobs, counting, clock)

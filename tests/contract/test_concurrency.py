@@ -22,7 +22,9 @@ from belljar.sandbox.base import Cell, Limits, SandboxSource, Spec
 from belljar.sandbox.local.source import JailOptions, LocalSource
 from belljar.sandbox.outputs import Result, fold
 
-from .conftest import PATIENCE, Box, Boxes, Claimed, appears, until
+from .conftest import PATIENCE, Box, Boxes, Claimed, appears, needs, until
+
+pytestmark = needs("live")
 
 BUSY = """
 import time

@@ -37,8 +37,10 @@ from belljar.sandbox.outputs import Exit
 from belljar.sandbox.remote.sandbox import RemoteSandbox
 from belljar.wire.tools import NetworkPolicy
 
-from .conftest import PATIENCE, only_local, until, wheel
+from .conftest import PATIENCE, needs, only_local, until, wheel
 from .houses import ALL, OWNER, Clock, House, opened, run_in
+
+pytestmark = needs("variables")
 
 
 @pytest.fixture

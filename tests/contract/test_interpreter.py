@@ -17,8 +17,10 @@ from belljar.sandbox.local.source import JailOptions, LocalSource
 from belljar.sandbox.outputs import Display, Result, Stderr, Stdout
 from belljar.wire.items import Image, Logs
 
-from .conftest import PATIENCE, wheel
+from .conftest import PATIENCE, needs, wheel
 from .houses import ALL, OWNER, opened
+
+pytestmark = needs("variables")
 
 
 @pytest.fixture

@@ -11,7 +11,9 @@ from belljar.errors import BelljarError, Fenced, Lost, Refused
 from belljar.sandbox.base import Cell, SandboxHandle, SandboxSource, Spec
 from belljar.sandbox.outputs import Stdout
 
-from .conftest import PATIENCE, Box
+from .conftest import PATIENCE, Box, needs
+
+pytestmark = needs("handles")
 
 kept = pytest.mark.parametrize("source", ["remote", "claims"], indirect=True)
 """For a source whose sandboxes have handles."""

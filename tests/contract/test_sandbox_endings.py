@@ -9,7 +9,9 @@ import pytest
 
 from belljar.sandbox.outputs import Exit, Stdout
 
-from .conftest import PATIENCE, Box, Boxes, appears
+from .conftest import PATIENCE, Box, Boxes, appears, needs
+
+pytestmark = needs("variables")
 
 GONE = "The variables are gone; the files in /mnt/data are still there, and the next cell starts afresh."
 CRASH = (

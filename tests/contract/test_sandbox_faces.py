@@ -20,7 +20,7 @@ from belljar.sandbox.base import GIB, MIB, SandboxSource
 from belljar.sandbox.local.source import LocalSource
 from belljar.sandbox.outputs import Exit, Stdout
 
-from .conftest import until, wheel
+from .conftest import needs, until, wheel
 
 
 def test_the_blocking_face(local: LocalSource, home: Path) -> None:
@@ -49,6 +49,7 @@ def test_the_blocking_face(local: LocalSource, home: Path) -> None:
         box.run("1")
 
 
+@needs("variables")
 async def test_the_asynchronous_face(source: SandboxSource, home: Path) -> None:
     async with AsyncSandbox(memory="1g", packages="data", source=source) as box:
         await box.run("x = 41")

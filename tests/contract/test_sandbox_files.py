@@ -18,7 +18,7 @@ from belljar.errors import BelljarError, InvalidRequest, NotFound, TooLarge, Wor
 from belljar.sandbox.base import KIB, MIB, Content, FileInfo
 from belljar.sandbox.outputs import Run
 
-from .conftest import Box, Boxes
+from .conftest import Box, Boxes, needs
 
 NAMES = [
     "plain.txt",
@@ -108,6 +108,7 @@ async def test_content_comes_in_several_kinds(box: Box, make: Callable[[], Conte
     assert (info.size, await box.files.read("x")) == (len(stored), stored)
 
 
+@needs("large")
 async def test_a_large_file_is_streamed_with_little_memory(boxes: Boxes) -> None:
     size, piece = 64 * MIB, os.urandom(MIB)
     digest = hashlib.sha256(piece * (size // MIB)).hexdigest()
@@ -136,6 +137,7 @@ def peak() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * KIB
 
 
+@needs("large", "variables")
 async def test_a_sparse_file_is_no_larger_than_the_workspace(boxes: Boxes) -> None:
     async with boxes(disk=8 * MIB) as box:
         assert (
@@ -251,6 +253,7 @@ async def test_what_the_source_of_many_files_raises_is_raised(box: Box) -> None:
     assert [info.name for info in await box.files.list()] == ["a"]
 
 
+@needs("tree")
 async def test_many_files_are_never_written_along_a_link(box: Box) -> None:
     await box.run("import os\nos.mkdir('real')\nos.symlink('real', 'dir')\nos.symlink('real/x', 'link')")
     assert [info.name for info in await box.files.write_many([("real/x", b"s"), ("link", b"replaced")])] == [
@@ -270,6 +273,7 @@ async def test_many_files_can_be_changed_inside(box: Box) -> None:
     assert changes(run) == [("a/b/x.txt", 2, "modified"), ("a/c/new", 0, "created")]
 
 
+@needs("large")
 async def test_many_large_files_take_little_memory(boxes: Boxes) -> None:
     piece = os.urandom(MIB)
     async with boxes(disk=256 * MIB) as box:
@@ -340,6 +344,7 @@ async def test_files_from_outside_can_be_changed_inside(box: Box) -> None:
     assert (await box.run("open('a/moved').read()")).text == "'outside again'"
 
 
+@needs("variables")
 async def test_changes_are_told_apart(box: Box) -> None:
     await box.files.write("given", b"1")
     await box.files.write("untouched", b"1")
@@ -375,6 +380,7 @@ async def test_a_change_is_reported_with_size_time_and_type(box: Box) -> None:
     assert listed == [FileInfo(file.name, file.size, file.modified, file.type) for file in run.files]
 
 
+@needs("live")
 async def test_files_written_while_a_cell_runs_are_not_its_own(box: Box) -> None:
     code = "import os, time\nopen('begun', 'w')\nwhile not os.path.exists('go'): time.sleep(0.01)\nos.remove('begun')"
     task = asyncio.create_task(box.run(code))
@@ -385,6 +391,7 @@ async def test_files_written_while_a_cell_runs_are_not_its_own(box: Box) -> None
     assert (run.exit.ok, run.files) == (True, ())
 
 
+@needs("tree")
 @pytest.mark.parametrize("target", ["/etc/passwd", "secret", "/proc/self/environ", "..", "/mnt/data/secret"])
 async def test_a_link_is_never_followed(box: Box, target: str) -> None:
     run = await box.run(
@@ -405,6 +412,7 @@ async def test_a_link_is_never_followed(box: Box, target: str) -> None:
     assert await box.files.read("secret") == b"s"
 
 
+@needs("tree")
 @pytest.mark.parametrize("make", ["os.mkfifo('odd')", "import socket; socket.socket(socket.AF_UNIX).bind('odd')"])
 async def test_what_is_no_regular_file_is_refused_at_once(box: Box, make: str) -> None:
     assert (await box.run(f"import os\n{make}")).files == ()
@@ -414,6 +422,7 @@ async def test_what_is_no_regular_file_is_refused_at_once(box: Box, make: str) -
     assert await box.files.list() == []
 
 
+@needs("walls")
 async def test_very_deep_directories_hurt_nobody(box: Box) -> None:
     run = await box.run(
         "import os\nfor _ in range(40):\n    os.mkdir('d' * 250); os.chdir('d' * 250)\n"
@@ -437,6 +446,7 @@ async def test_many_files_are_all_reported(box: Box) -> None:
     assert [file.name for file in sorted(run.files, key=lambda file: file.name)] == [f"{n:04}" for n in range(3000)]
 
 
+@needs("variables", "live")
 async def test_files_that_come_and_go_meanwhile_hurt_nobody(box: Box) -> None:
     await box.run(
         "import os, threading, time\nstop = False\n"

@@ -13,11 +13,12 @@ from belljar.errors import BelljarError, InvalidRequest
 from belljar.sandbox.base import Spec
 from belljar.sandbox.local.source import LocalSource
 
-from .conftest import PATIENCE, Box, Boxes, appears, only_local, wheel
+from .conftest import PATIENCE, Box, Boxes, appears, needs, only_local, wheel
 
 PATH = "import sys; sys.path"
 
 
+@needs("variables", "guest")
 async def test_a_package_comes_into_a_sandbox_that_is_older_than_it(box: Box, home: Path) -> None:
     run = await box.run("import sys; x = 1; import latecomer")
     assert run.error is not None
@@ -53,6 +54,7 @@ async def test_it_is_installed_in_one_sandbox_only(boxes: Boxes, home: Path) -> 
         assert (await other.run("import mine")).exit.status == "raised"
 
 
+@needs("environments")
 async def test_what_is_there_already_costs_nothing(boxes: Boxes, home: Path) -> None:
     made = wheel(home / "wheels", "present", "")
     async with boxes(requirements=("present",)) as box:
@@ -63,6 +65,7 @@ async def test_what_is_there_already_costs_nothing(boxes: Boxes, home: Path) -> 
             assert await box.value(PATH) == before
 
 
+@needs("environments")
 async def test_versions_fit_together(boxes: Boxes, home: Path) -> None:
     for version in ("1.0", "2.0"):
         wheel(home / "wheels", "lowly", f"version = '{version}'\n", version=version)
@@ -82,6 +85,7 @@ async def test_versions_fit_together(boxes: Boxes, home: Path) -> None:
         assert (await box.run("import lowly, needy; lowly.version")).text == "'2.0'"
 
 
+@needs("variables")
 @pytest.mark.parametrize(
     "requirement", ["no-such-thing-anywhere", "-r /etc/passwd", "https://example.com/x.whl", "json", "", "/mnt/data/x"]
 )
@@ -99,6 +103,7 @@ async def test_a_text_is_not_a_list(box: Box) -> None:
         await box.sandbox.install("numpy")
 
 
+@needs("live")
 async def test_installing_waits_for_the_running_cell(box: Box, home: Path) -> None:
     wheel(home / "wheels", "patient", "")
     cell = asyncio.create_task(

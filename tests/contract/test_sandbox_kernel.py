@@ -8,7 +8,7 @@ import pytest
 
 from belljar.sandbox.outputs import Display, Exit, Output, Result, Stderr, Stdout
 
-from .conftest import Box, Boxes
+from .conftest import Box, Boxes, needs
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -31,6 +31,7 @@ def plain(outputs: tuple[Output, ...]) -> list[object]:
     return seen
 
 
+@needs("variables")
 async def test_variables_live_on(box: Box) -> None:
     first = await box.run("x = 41\nimport math\ndef double(n): return 2 * n")
     assert first.outputs == (Exit("ok", seconds=first.exit.seconds),)
@@ -39,14 +40,15 @@ async def test_variables_live_on(box: Box) -> None:
 
 async def test_the_last_expression_is_shown(box: Box) -> None:
     run = await box.run("'a'\n[1, 'b']")
-    assert run.outputs == (Result({"text/plain": "[1, 'b']"}), Exit("ok", seconds=run.exit.seconds))
+    assert run.outputs == (Result({"text/plain": "[1, 'b']"}), run.exit)
+    assert (run.exit.status, run.exit.text) == ("ok", "")
     assert 0 < run.exit.seconds < 30
 
 
 @pytest.mark.parametrize("code", ["", "# nothing", "None", "x = 1", "1;", "pass", "def f(): 1"])
 async def test_a_cell_without_a_value_shows_nothing(box: Box, code: str) -> None:
     run = await box.run(code)
-    assert run.outputs == (Exit("ok", seconds=run.exit.seconds),)
+    assert (run.outputs, run.exit.status, run.exit.text) == ((run.exit,), "ok", "")
 
 
 async def test_a_table_is_plain_text_and_html(box: Box) -> None:
@@ -58,18 +60,21 @@ async def test_a_table_is_plain_text_and_html(box: Box) -> None:
     assert set(run.result.data) == {"text/plain", "text/html"}
 
 
+@needs("variables")
 async def test_await_works_at_top_level(box: Box) -> None:
     run = await box.run("import asyncio\nasync def f():\n    await asyncio.sleep(0)\n    return 7\nx = await f()\nx")
     assert (run.text, run.stderr) == ("7", "")
     assert (await box.run("await asyncio.gather(f(), f())")).text == "[7, 7]"
 
 
+@needs("variables")
 async def test_tasks_go_on_in_later_cells(box: Box) -> None:
     await box.run("import asyncio\nasync def f():\n    await asyncio.sleep(0.01)\n    return 'done'")
     await box.run("t = asyncio.create_task(f())")
     assert (await box.run("await t")).text == "'done'"
 
 
+@needs("live")
 async def test_figures_come_in_order_with_the_text_between(box: Box) -> None:
     run = await box.run(
         "import matplotlib.pyplot as plt\n"
@@ -104,6 +109,7 @@ async def test_what_was_drawn_before_an_exception_is_shown(box: Box) -> None:
     assert (len(run.images), run.stdout, run.exit.status) == (1, "x\n", "raised")
 
 
+@needs("live")
 async def test_display_comes_in_order(box: Box) -> None:
     run = await box.run("for i in range(100):\n    print(i)\n    display(i * 10)\nprint('end')")
     expected: list[object] = []
@@ -112,6 +118,7 @@ async def test_display_comes_in_order(box: Box) -> None:
     assert plain(run.outputs) == [*expected, Stdout("end\n")]
 
 
+@needs("guest")
 async def test_mime_bundles_arrive_whole(box: Box) -> None:
     forms: dict[str, str | bytes] = {
         "text/plain": "p",
@@ -125,12 +132,14 @@ async def test_mime_bundles_arrive_whole(box: Box) -> None:
     assert run.result.html == "<i>x</i>"
 
 
+@needs("live")
 async def test_a_large_display_arrives_whole_even_before_a_crash(box: Box) -> None:
     run = await box.run("display({'image/png': bytes(5_000_000)}, raw=True)\nimport os; os._exit(3)")
     assert [len(shown.png or b"") for shown in run.displays] == [5_000_000]
     assert (run.exit.reason, run.exit.code) == ("exited", 3)
 
 
+@needs("variables")
 async def test_a_traceback_shows_the_cells_lines_and_hides_ours(box: Box) -> None:
     await box.run("def outer(n):\n    return inner(n)\n")
     run = await box.run("def inner(n):\n    return 1 / n\n\nouter(0)")
@@ -187,6 +196,7 @@ async def test_warnings_and_logging_go_to_stderr(box: Box) -> None:
     assert run.stdout == ""
 
 
+@needs("guest")
 async def test_input_says_what_to_do_instead(box: Box) -> None:
     run = await box.run("input('Your name? ')")
     assert run.error is not None
@@ -215,6 +225,7 @@ async def test_subprocesses_work_and_print_in_order(box: Box) -> None:
     assert (run.stdout, run.stderr, run.text) == ("one\ntwo\nthree\n3\n", "", "b'in'")
 
 
+@needs("variables")
 @pytest.mark.parametrize(
     "code",
     [
@@ -232,6 +243,7 @@ async def test_multiprocessing_works(box: Box, code: str) -> None:
     assert (run.text, run.stderr) == ("[0, 1, 4, 9, 16]", "")
 
 
+@needs("guest")
 @pytest.mark.parametrize(
     "line", ["%pip install requests", "!pip install -q requests", "!python -m pip install requests"]
 )
@@ -242,12 +254,14 @@ async def test_pip_install_is_answered(box: Box, line: str) -> None:
     assert run.exit.limit == "packages"
 
 
+@needs("guest")
 async def test_shell_lines_work(box: Box) -> None:
     await box.files.write("a b.txt", b"x")
     run = await box.run("!ls\nnames = !ls -1\nnames")
     assert (run.stdout, run.text) == ("a b.txt\n", "['a b.txt']")
 
 
+@needs("guest")
 async def test_an_unknown_module_tells_what_is_there_and_how_to_add(box: Box) -> None:
     run = await box.run("import no_such_module_here")
     assert run.error is not None
@@ -259,6 +273,7 @@ async def test_an_unknown_module_tells_what_is_there_and_how_to_add(box: Box) ->
     assert run.exit.limit == "packages"
 
 
+@needs("environments")
 async def test_the_bare_environment_says_so(boxes: Boxes) -> None:
     async with boxes(packages="none") as box:
         run = await box.run("import numpy")
@@ -267,6 +282,7 @@ async def test_the_bare_environment_says_so(boxes: Boxes) -> None:
         assert (await box.run("import json; json.dumps([1])")).text == "'[1]'"
 
 
+@needs("guest")
 async def test_output_that_is_not_utf8_survives(box: Box) -> None:
     code = "import os\nos.write(1, b'a\\xff\\xc3\\xa9\\xe2\\x82')\nprint('\\ud800', 'ü')\n!printf '\\377'"
     run = await box.run(code)
@@ -280,6 +296,7 @@ async def test_a_character_cut_in_two_comes_out_whole(box: Box) -> None:
     assert run.stdout == "aé€𝄞"
 
 
+@needs("live")
 async def test_text_is_streamed_while_the_cell_runs(box: Box) -> None:
     seen: list[Output] = []
     async for output in box.stream(
@@ -293,6 +310,7 @@ async def test_text_is_streamed_while_the_cell_runs(box: Box) -> None:
     assert seen[-1].ok
 
 
+@needs("variables")
 async def test_a_thread_that_prints_after_the_cell_shows_up_in_the_next(box: Box) -> None:
     await box.run(
         "import threading\ngo, done = threading.Event(), threading.Event()\n"

@@ -20,9 +20,10 @@ from belljar.sandbox.local import cell_run
 from belljar.sandbox.local.source import JailOptions, LocalSource
 from belljar.sandbox.outputs import Exit, Stdout, fold
 
-from .conftest import PATIENCE, Box, Boxes, appears, until, wheel
+from .conftest import PATIENCE, Box, Boxes, appears, needs, until, wheel
 
 
+@needs("walls")
 async def test_sandboxes_are_fresh_and_separate(boxes: Boxes) -> None:
     async with boxes() as one, boxes() as other:
         assert one.sandbox.id != other.sandbox.id
@@ -33,6 +34,7 @@ async def test_sandboxes_are_fresh_and_separate(boxes: Boxes) -> None:
         assert (await third.run("import os; ('x' in globals(), os.listdir())")).text == "(False, [])"
 
 
+@needs("walls")
 async def test_restart_gives_a_new_interpreter_with_the_same_files(box: Box) -> None:
     await box.files.write("kept", b"x")
     await box.run("x = 1\nimport subprocess\np = subprocess.Popen(['sleep', '60'])\nopen('pid', 'w').write(str(p.pid))")
@@ -78,6 +80,7 @@ async def test_a_closed_sandbox_is_lost(boxes: Boxes) -> None:
     box.sandbox.interrupt()
 
 
+@needs("live")
 @pytest.mark.parametrize("code", ["import time; time.sleep(60)", "while True: print('x')"])
 async def test_closing_ends_a_running_cell(boxes: Boxes, code: str) -> None:
     async with boxes() as box:
@@ -94,6 +97,7 @@ async def test_closing_ends_a_running_cell(boxes: Boxes, code: str) -> None:
         assert (await another.run("1")).text == "1"
 
 
+@needs("live")
 async def test_closing_under_a_stream_that_is_left_open(boxes: Boxes) -> None:
     async with boxes() as box:
         stream = box.stream("import sys, time\nsys.stdout.write('ready')\ntime.sleep(60)")
@@ -121,6 +125,7 @@ async def test_an_exception_inside_the_context_passes_through(boxes: Boxes) -> N
 # Requirements
 
 
+@needs("walls", "environments")
 async def test_requirements_can_be_imported_and_not_changed(boxes: Boxes, home: Path) -> None:
     wheel(home / "wheels", "tinything", "def answer(): return 42\n")
     async with boxes(requirements=("tinything",)) as box:
@@ -138,6 +143,7 @@ async def test_requirements_can_be_imported_and_not_changed(boxes: Boxes, home: 
         assert (await box.run("import tinything")).exit.status == "raised"
 
 
+@needs("environments")
 async def test_the_bare_environment_gets_what_others_have_preloaded(boxes: Boxes, home: Path) -> None:
     wheel(home / "wheels", "numpy", "is_ours = True\n", version="99.0")
     async with boxes(packages="none", requirements=("numpy",)) as box:

@@ -13,7 +13,9 @@ from belljar.sandbox.local import confine
 from belljar.sandbox.local.sandbox import LocalSandbox
 from belljar.sandbox.local.source import LocalSource
 
-from .conftest import PATIENCE, Box, Boxes, every_rung
+from .conftest import PATIENCE, Box, Boxes, every_rung, needs
+
+pytestmark = needs("walls")
 
 
 async def usable(box: Box) -> None:

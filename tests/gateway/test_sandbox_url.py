@@ -23,7 +23,7 @@ from tests.gateway.houses import House, Scene
 from tests.gateway.test_first_minute import cell, logs
 from tests.gateway.test_loop import ask
 from tests.gateway.test_sandboxed import end, python, told
-from tests.helpers import forked
+from tests.helpers import execute_server, forked
 from tests.helpers.forked import Forked
 from tests.helpers.processes import OwnProcess
 from tests.unit.test_packages import wheel
@@ -415,3 +415,24 @@ def servers_up(house: House) -> dict[str, int]:
         text = answer.read().decode()
     found = re.findall(r'^belljar_sandbox_server_up\{server="(.*?)"\} (\d)$', text, re.MULTILINE)
     return {url: int(up) for url, up in found}
+
+
+# -- a server that has /execute alone ----------------------------------------------------------------------------------
+
+
+def test_a_server_that_has_execute_alone(scene: Scene, tmp_path: Path) -> None:
+    """The model is told that variables do not stay; files do, and come back."""
+    with (
+        execute_server.running() as server,
+        House(tmp_path / "state", "--sandbox-url", server.url, *behind(scene)) as house,
+        opened(house) as client,
+    ):
+        until(lambda: ready(house) == (200, {"status": "ready"}))
+        assert house.told["isolation"].startswith(f"sandbox server at {server.url}: ")
+        code = "x = 1\nopen('made.txt', 'w').write('new')\nprint('ran')"
+        scene.play([python(code)], [python("print('x' in globals(), open('made.txt').read())")], "done")
+        answer = ask(client)
+        assert (logs(answer, 0), logs(answer, 1)) == ("ran\n", "False new\n")
+        assert RESTARTED not in told(scene)
+        about = scene.asked[0].json["tools"][0]["function"]["description"]
+        assert "variables and imports are gone, and only files stay from call to call" in about

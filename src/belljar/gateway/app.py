@@ -183,6 +183,7 @@ class Gateway:
             membership=membership,
             tell_dropped=None if peers is None else peers.tell_dropped,
             clock=clock,
+            stateless=ground.stateless,
         )
         stack.push_async_callback(containers.close)
         me = secrets.token_hex(8)

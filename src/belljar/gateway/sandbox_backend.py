@@ -61,6 +61,8 @@ class SandboxBackend:
     """Of several servers, each: its address, whether it is well, and how many sandboxes it may give yet."""
     observe_claims: Callable[[ClaimMetrics], None] = lambda metrics: None
     """Have it told what becomes of claims on pods, where sandboxes come from there."""
+    stateless: Callable[[], bool] = bool
+    """Whether a sandbox keeps nothing but its files from cell to cell, as far as is known now."""
     greeting: float = 0.0
     """Seconds that getting ready is worth waiting for before the banner tells what there is."""
 
@@ -174,6 +176,7 @@ def _server(settings: Settings, urls: tuple[str, ...]) -> SandboxBackend:
         packages=lambda: source.packages,
         summary=lambda: _summarize(settings, source),
         spare=lambda: source.spare,
+        stateless=lambda: source.stateless,
         greeting=_GREETING,
     )
 

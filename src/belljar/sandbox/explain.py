@@ -93,6 +93,12 @@ def disconnect(*, seconds: float) -> Exit:
     return Exit("killed", text, reason="disconnected", kept=False, seconds=seconds)
 
 
+def stop(*, seconds: float) -> Exit:
+    """Ended from outside, and nobody told why: of what a server says is known only that it was not the time."""
+    text = f"The sandbox server stopped the code, or it crashed: what it had to say is in its output. {_LOST_STATE}"
+    return Exit("killed", text, reason="crashed", kept=False, seconds=seconds)
+
+
 def loss(why: str, *, seconds: float) -> Exit:
     text = f"The sandbox was lost ({why}). Its variables are gone."
     return Exit("killed", text, reason="lost", kept=False, seconds=seconds, limit="lost")

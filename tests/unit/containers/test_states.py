@@ -151,7 +151,9 @@ async def staged(directory: Path, isolation: Literal["per_container", "per_call"
     container = Container(
         record.id,
         ME,
-        Services(records, blobs, capacity, policy, Membership(records), lambda: 1000.0, ReleasedBlobs(records, blobs)),
+        Services(
+            records, blobs, capacity, policy, Membership(records), lambda: 1000.0, ReleasedBlobs(records, blobs), bool
+        ),
     )
     try:
         yield InputFiles(records, container, made, blob)

@@ -143,7 +143,8 @@ class Container:
         """
         async with self._wanted(), AsyncExitStack() as stack:
             self._services.membership.check()
-            if self._services.policy.isolation == "per_call":
+            if self._services.per_call:
+                await self._end_idle()
                 live = await self._make_scratch()
                 stack.push_async_callback(self._discard, live)
             else:
@@ -221,6 +222,12 @@ class Container:
                 live.version = fresh.version
         return True
 
+    async def _end_idle(self) -> None:
+        """Give up a sandbox that was there before its server began to keep none."""
+        if self._live is not None:
+            async with self._turn:
+                await self._end()
+
     async def _make_scratch(self) -> Live:
         async with AsyncExitStack() as stack:
             live = await self._acquire(stack, await self._holding.read())
@@ -236,7 +243,7 @@ class Container:
         ends_with_us = services.membership.alone and not policy.lasting
         epoch = None if hold is None or ends_with_us else hold.epoch
         sandbox = await services.capacity.acquire(stack, fresh.owner, spec, container=self.id, epoch=epoch)
-        self._told_of_loss = not (fresh.cells > 0 and policy.isolation == "per_container")
+        self._told_of_loss = not (fresh.cells > 0 and not services.per_call)
         self._know(fresh)
         return self._holding.make_live(sandbox, fresh, hold)
 

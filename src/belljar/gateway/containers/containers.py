@@ -61,8 +61,12 @@ class Containers:
         membership: Membership | None = None,
         tell_dropped: Callable[[str, str], Awaitable[None]] | None = None,
         clock: Callable[[], float] = time.time,
+        stateless: Callable[[], bool] = bool,
     ) -> None:
-        """Without a `membership` nobody else has this store; `tell_dropped` tells another that a container is gone."""
+        """Without a `membership` nobody else has this store; `tell_dropped` tells another that a container is gone.
+
+        `stateless` tells whether the source's sandboxes keep nothing but their files from cell to cell.
+        """
         self._tell_dropped = tell_dropped
         self._membership = membership or Membership(records)
         self._membership.on_loss(self._drop)
@@ -72,8 +76,20 @@ class Containers:
         self._clock = clock
         self._capacity = Capacity(source, policy, clock)
         self._released = ReleasedBlobs(records, blobs)
-        self._services = Services(records, blobs, self._capacity, policy, self._membership, clock, self._released)
+        self._services = Services(
+            records, blobs, self._capacity, policy, self._membership, clock, self._released, stateless
+        )
         self._live: WeakValueDictionary[str, Container] = WeakValueDictionary()
+
+    @property
+    def stateless(self) -> bool:
+        """Whether no sandbox keeps anything but its files from cell to cell, whatever the policy says."""
+        return self._services.stateless()
+
+    @property
+    def per_call(self) -> bool:
+        """Whether every call has a sandbox of its own."""
+        return self._services.per_call
 
     def _container(self, record: ContainerRecord) -> Container:
         """The one of this id, for as long as anybody has it."""

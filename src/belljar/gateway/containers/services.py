@@ -23,6 +23,13 @@ class Services:
     membership: Membership
     clock: Callable[[], float]
     released: ReleasedBlobs
+    stateless: Callable[[], bool]
+    """Whether the source's sandboxes keep nothing but their files from cell to cell."""
+
+    @property
+    def per_call(self) -> bool:
+        """Whether every call has a sandbox of its own: where none keeps variables, nothing else would be true."""
+        return self.policy.isolation == "per_call" or self.stateless()
 
     async def count_left(self, owner: str) -> int | None:
         """Bytes that an owner may store yet; None for any number."""

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from belljar.gateway.containers import Differences, LeftOut, Policy, names
 from belljar.gateway.store.base import ContainerFileRecord, ContainerRecord
 from belljar.sandbox import explain
+from belljar.sandbox.server.execute import LARGEST_WORKSPACE
 
 MANY = 50
 """Files that are listed one by one."""
@@ -22,6 +23,11 @@ MOVED = (
     "they made. Make again what you need.]"
 )
 
+_WORKSPACE_ELSEWHERE = (
+    "Files are in the working directory, wherever that is: use names such as open('data.csv'), and no paths that begin "
+    "with /mnt/data. Save there what the user is to get, and link it in your answer as [name](sandbox:/mnt/data/name)."
+)
+"""Where the sandbox server decides what the working directory is called."""
 _WORKSPACE = (
     "/mnt/data is the working directory. Save there what the user is to get, and link it in your answer as "
     "[name](sandbox:/mnt/data/name)."
@@ -34,16 +40,25 @@ NO_CODE = (
 )
 
 
-def describe_tool(container: ContainerRecord, policy: Policy, packages: Sequence[str]) -> str:
+def describe_tool(
+    container: ContainerRecord,
+    policy: Policy,
+    packages: Sequence[str],
+    *,
+    per_call: bool = False,
+    stateless: bool = False,
+) -> str:
     """The tool's description. It stands before the conversation, which servers keep only as long as nothing before it
     changes: what changes with a call or a file is told elsewhere.
+
+    `stateless`: a sandbox server that keeps nothing, and says little of itself.
     """
     return "\n\n".join(
         [
-            _describe_kernel(policy, packages),
-            _describe_limits(container, policy),
-            _describe_packages(packages),
-            _WORKSPACE,
+            _describe_kernel(packages, per_call=per_call),
+            _describe_limits(container, policy, stateless=stateless),
+            _describe_packages(packages, stateless=stateless),
+            _WORKSPACE_ELSEWHERE if stateless else _WORKSPACE,
         ]
     )
 
@@ -60,7 +75,7 @@ def write_note(container: ContainerRecord, files: Sequence[ContainerFileRecord])
     return f"[{told}]" if told else EMPTY
 
 
-def describe_changes(since: Differences, policy: Policy) -> str:
+def describe_changes(since: Differences, *, per_call: bool) -> str:
     """What became of the container while the model was not looking, in one sentence."""
     parts = [
         f"{what} {_list_some(some)}"
@@ -74,7 +89,7 @@ def describe_changes(since: Differences, policy: Policy) -> str:
     ]
     if since.cells:
         ran = "1 cell was" if since.cells == 1 else f"{since.cells} cells were"
-        then = "" if policy.isolation == "per_call" else ", so variables may differ"
+        then = "" if per_call else ", so variables may differ"
         parts.append(f"{ran} run in it{then}")
     return f"[The container has changed since your last turn: {'; '.join(parts)}.]"
 
@@ -84,10 +99,10 @@ def _list_some(some: Sequence[str]) -> str:
     return ", ".join([*map(names.shown, some[:_FEW]), *more])
 
 
-def _describe_kernel(policy: Policy, packages: Sequence[str]) -> str:
+def _describe_kernel(packages: Sequence[str], *, per_call: bool) -> str:
     state = (
-        "Each call starts a fresh interpreter: nothing but the files stays from call to call."
-        if policy.isolation == "per_call"
+        "Each call starts a fresh interpreter: variables and imports are gone, and only files stay from call to call."
+        if per_call
         else "It works like a notebook: variables, imports and files stay from call to call."
     )
     figures = ""
@@ -99,18 +114,23 @@ def _describe_kernel(policy: Policy, packages: Sequence[str]) -> str:
     )
 
 
-def _describe_limits(container: ContainerRecord, policy: Policy) -> str:
+def _describe_limits(container: ContainerRecord, policy: Policy, *, stateless: bool) -> str:
     limits = policy.spec(container).limits
     time = f"{limits.timeout:g} seconds a call" if limits.timeout is not None else "no time limit"
+    shown = f"You are shown {policy.told} characters of a call's output, and told where the rest is."
+    if stateless:
+        return f"Limits: {time}; {explain.size(LARGEST_WORKSPACE)} of files. {shown}"
     return (
         f"Limits: {time}; {explain.size(limits.memory)} of memory, in which files count; {explain.size(limits.disk)} "
-        f"of files; {limits.processes} processes and threads. You are shown {policy.told} characters of a call's "
-        "output, and told where the rest is. There is no network: nothing can be downloaded."
+        f"of files; {limits.processes} processes and threads. {shown} There is no network: nothing can be downloaded."
     )
 
 
-def _describe_packages(packages: Sequence[str]) -> str:
+def _describe_packages(packages: Sequence[str], *, stateless: bool) -> str:
     base = f"Installed: {', '.join(packages)}." if packages else "Only the standard library is installed."
+    if stateless:
+        some = f"Installed are {', '.join(packages)}, and maybe others" if packages else "Few may be installed"
+        return f"{some}. What is missing can be named in `requirements`."
     return f"{base} Others can be named in `requirements`, and stay installed; pip does not work inside."
 
 

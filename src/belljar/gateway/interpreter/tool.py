@@ -69,7 +69,13 @@ class Interpreter:
     def declare(self, container: ContainerRecord) -> FunctionTool:
         """The tool as a function that any model can call; the same for the life of a container and its memory."""
         packages = [one.name for one in self._packages()] if self._policy.packages != "none" else []
-        about = prompts.describe_tool(container, self._policy, packages)
+        about = prompts.describe_tool(
+            container,
+            self._policy,
+            packages,
+            per_call=self._containers.per_call,
+            stateless=self._containers.stateless,
+        )
         return FunctionTool(name=NAME, description=about, parameters=_PARAMETERS, strict=False)
 
     def write_note(
@@ -85,7 +91,7 @@ class Interpreter:
         """
         note = prompts.write_note(container, files)
         if missed:
-            note = f"{prompts.describe_changes(missed, self._policy)}\n{note}"
+            note = f"{prompts.describe_changes(missed, per_call=self._containers.per_call)}\n{note}"
         return None if (known or prompts.EMPTY).endswith(note) else note
 
     async def run(
@@ -137,7 +143,9 @@ class Interpreter:
         except BelljarError as error:
             ran = _describe_trouble(error, ended=ended)
         if missed:
-            ran = replace(ran, told=f"{prompts.describe_changes(missed, self._policy)}\n\n{ran.told}")
+            ran = replace(
+                ran, told=f"{prompts.describe_changes(missed, per_call=self._containers.per_call)}\n\n{ran.told}"
+            )
         yield replace(ran, told=f"{prompts.MOVED}\n\n{ran.told}") if moved else ran
 
     async def _collect_run(

@@ -105,7 +105,7 @@ class ClaimSource:
                 async with claim.while_it_lives():
                     if self.isolation is None:
                         await self._learn(remote)
-                    sandbox = await stack.enter_async_context(remote.acquire(spec, epoch=epoch))
+                    sandbox = await stack.enter_async_context(remote.lease(spec, epoch=epoch))
                 async with _watched(claim, sandbox):
                     yield sandbox
 

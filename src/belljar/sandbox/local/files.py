@@ -21,12 +21,12 @@ from typing import Literal
 from belljar.errors import InvalidRequest, Lost, NotFound, TooLarge, WorkspaceSecurityError
 from belljar.rooted_paths import PART, LastDirectory, PartFile, descend
 from belljar.sandbox.base import MIB, Content, FileInfo, Readable
+from belljar.sandbox.file_names import LONGEST, PROGRAMS, clean_name
 from belljar.sandbox.local import change_queue, linux, tree_walk
-from belljar.sandbox.local.tree_walk import BENEATH, LONGEST
+from belljar.sandbox.local.tree_walk import BENEATH
 from belljar.sandbox.mime import guess_type
 from belljar.sandbox.outputs import FileChanged
 
-MOUNT = "/mnt/data/"
 _GLANCE, _MOMENT = 500, 0.01
 """Entries and seconds that a look may take on the caller's own thread; a longer one is for a worker."""
 _LONGEST_LOOK = 2.0
@@ -40,32 +40,9 @@ _LONG_NAMES = 256 << 10
 _SETTLED = 0.05
 """Seconds after which a change has another time than the one before it; the kernel's clock for files ticks slower."""
 _TRIES = 1000
-_PROGRAMS = (b"#!", b"\x7fELF")
-"""How files begin that are made to be run. They come over wires that tell of no permissions, so these may be."""
 
 Stamp = tuple[int, int, int, int]
 """Inode, size, modification and change time: differs whenever the bytes may."""
-
-
-def clean_name(name: str) -> str:
-    """A name as the workspace keeps it: relative, without dots. The /mnt/data/ that the code sees may lead it."""
-    plain = name.removeprefix(MOUNT)
-    parts = [part for part in plain.split("/") if part not in ("", ".")]
-    if plain.startswith("/") or ".." in parts or not parts or "\0" in plain:
-        raise WorkspaceSecurityError(
-            f"name: {name!r} does not name a file under /mnt/data; use a relative path without '..'"
-        )
-    try:
-        encoded = os.fsencode(plain)
-    except UnicodeEncodeError:
-        raise InvalidRequest(
-            f"name: {name!r} has a lone surrogate, which no file name can hold", param="name"
-        ) from None
-    if len(encoded) > 255 and (len(encoded) > LONGEST or max(map(len, encoded.split(b"/"))) > 255):
-        raise InvalidRequest(
-            f"name: {name[:80]!r}… is too long; 255 bytes a part and {LONGEST} in all are the most", param="name"
-        )
-    return "/".join(parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +124,7 @@ class Files:
         try:
             with PartFile(folder, 0o644) as part:
                 for place, chunk in enumerate(_chunks(content)):
-                    if place == 0 and chunk.startswith(_PROGRAMS):
+                    if place == 0 and chunk.startswith(PROGRAMS):
                         os.fchmod(part.descriptor, 0o755)
                     part.write(chunk)
                 self._give(part.descriptor)

@@ -10,11 +10,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from belljar.rooted_paths import PART
+from belljar.sandbox.file_names import LONGEST
 from belljar.sandbox.local import linux
 
 BENEATH = linux.RESOLVE_BENEATH | linux.RESOLVE_NO_SYMLINKS | linux.RESOLVE_NO_MAGICLINKS | linux.RESOLVE_NO_XDEV
-LONGEST = 4000
-"""Bytes of a path that can be named; what lies deeper is not looked at."""
 _STRIDE = 32
 """Directories between two descriptors that are kept: from the top each would be found by its whole path again."""
 _ATTEMPTS = 8

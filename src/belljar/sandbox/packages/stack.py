@@ -90,6 +90,14 @@ def judge_stack(present: tuple[Installed, ...]) -> Stack:
     return Stack(present, tuple(sorted(wanted - names)), begun=bool(names - core))
 
 
+def choose_stack(found: Iterable[Installed]) -> tuple[Installed, ...]:
+    """Of what is installed somewhere, what is of the data stack, by name."""
+    _, wanted = read_declared()
+    return tuple(
+        sorted((one for one in found if canonicalize_name(one.name) in wanted), key=lambda one: one.name.lower())
+    )
+
+
 def read_declared() -> tuple[frozenset[str], frozenset[str]]:
     """The names that our own metadata asks for: by itself, and by `[data]`. None where we run from bare sources."""
     asked: Iterable[str] = ()

@@ -50,6 +50,8 @@ class SandboxServerClient:
         self._closed = False
         self.api: int | None = None
         """The version of what we say to each other, once the server has been looked at."""
+        self.executes_only = False
+        """It has `/execute` and no `/v1`, as far as it was looked at."""
 
     @asynccontextmanager
     async def ask(
@@ -98,9 +100,35 @@ class SandboxServerClient:
         if "api" not in told:
             if answer.status >= 500:  # of something in between, which cannot reach it either
                 raise Refused(f"the sandbox server at {self.url} does not answer: {_status(answer)}; {self._remedy}")
-            raise self._stranger(answer)
+            await self._check_execute(told, answer)
+            self.api, self.executes_only = None, True
+            return told
+        self.executes_only = False
         self.api = self._common_version(told["api"], told.get("api_oldest", told["api"]))
         return told
+
+    async def _check_execute(self, told: Told, answer: aiohttp.ClientResponse) -> None:
+        """Whether a server that knows no `/v1` has the small API at least: asked for nothing, it says that."""
+        if "status" not in told or answer.status >= 400:
+            raise self._stranger(answer)
+        if (mode := told.get("mode", "python")) != "python":
+            raise BadSettings(f"sandbox_url: the sandbox server at {self.url} runs {mode}, and code here is Python")
+        if not self.executes_only:
+            status, said = await self.execute(b'{"code":""}', 1 << 16)
+            if status not in (400, 429) or not said.lstrip().startswith(b"{"):
+                raise self._stranger(answer)
+
+    async def execute(self, body: bytes, most: int) -> tuple[int, bytes]:
+        """`POST /execute`: the status, and the whole of the answer, if that has no more bytes than `most`."""
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT)
+        headers = {"Content-Type": "application/json"}
+        async with self._request("POST", "/execute", io.BytesIO(body), headers, timeout) as answer:
+            told = await _head(answer, most)
+            if answer.status in (401, 403):
+                raise self._bad_token()
+            if not answer.content.at_eof():
+                raise ServerConnectionFailed(f"its answer has more than {most} bytes")
+            return answer.status, told
 
     def _common_version(self, newest: object, oldest: object) -> int:
         """The newest that both sides speak; `BadSettings` where there is none."""
@@ -188,13 +216,16 @@ class SandboxServerClient:
         except (Lost, KeyError):
             error = None
         if answer.status == 401:
-            raise BadSettings(
-                f"sandbox_token: the sandbox server at {self.url} does not take "
-                f"{'ours' if self._token else 'requests without one'}; set BELLJAR_SANDBOX_TOKEN to its token"
-            )
+            raise self._bad_token()
         if error is None and answer.status >= 500:
             raise ServerConnectionFailed(_status(answer))
         raise error or self._stranger(answer)
+
+    def _bad_token(self) -> BadSettings:
+        return BadSettings(
+            f"sandbox_token: the sandbox server at {self.url} does not take "
+            f"{'ours' if self._token else 'requests without one'}; set BELLJAR_SANDBOX_TOKEN to its token"
+        )
 
     def _stranger(self, answer: aiohttp.ClientResponse) -> BelljarError:
         return BadSettings(

@@ -82,6 +82,11 @@ class ServersSource:
         return sum(one.source.spare for one in self.servers if one.problem is None)
 
     @property
+    def stateless(self) -> bool:
+        """Whether any of them keeps nothing from cell to cell: then nobody can count on it."""
+        return any(one.source.stateless for one in self.servers)
+
+    @property
     def problem(self) -> str | None:
         """Why there are no sandboxes to be had; None while one server is well."""
         problems = [one.problem for one in self.servers if one.problem is not None]

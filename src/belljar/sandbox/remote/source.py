@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
+import logging
 import time
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, closing
@@ -11,15 +13,28 @@ from urllib.parse import quote
 
 import aiohttp
 
-from belljar.errors import BelljarError, Lost, Refused
+from belljar.errors import BadSettings, BelljarError, Lost, NoneFree, Refused
 from belljar.sandbox import codec
-from belljar.sandbox.base import Attached, SandboxHandle, Spec
+from belljar.sandbox.base import MIB, Attached, Sandbox, SandboxHandle, Spec
 from belljar.sandbox.codec import Terms, Told
 from belljar.sandbox.packages import Installed
+from belljar.sandbox.packages.stack import choose_stack
 from belljar.sandbox.remote.blocking import LoopThread, RemoteBox
-from belljar.sandbox.remote.http_client import START, NotReached, SandboxServerClient, ServerConnectionFailed, lines
+from belljar.sandbox.remote.execute_codec import LIST_PACKAGES, encode_plain
+from belljar.sandbox.remote.execute_sandbox import ExecuteSandbox
+from belljar.sandbox.remote.http_client import (
+    START,
+    NotReached,
+    SandboxServerClient,
+    ServerConnectionFailed,
+    lines,
+)
 from belljar.sandbox.remote.lease import Lease
 from belljar.sandbox.remote.sandbox import RemoteSandbox
+
+_STATELESS = "unknown, and no variables stay (it has /execute alone)"
+"""What is told of how code is kept apart by a server that does not say."""
+_log = logging.getLogger("belljar.sandbox")
 
 _PAUSES = (0.05, 1.0)
 """Seconds before the second try to connect, and at most before any other."""
@@ -64,10 +79,19 @@ class RemoteSource:
         self._token, self._patience, self._keep, self._remedy = token, patience, keep, remedy
         self._reach = patience if reach is None else reach
         self._starting = False
+        self._listed = False
+        """A server that has `/execute` alone was asked for its packages."""
+
+    @property
+    def stateless(self) -> bool:
+        """Whether the server keeps nothing from cell to cell, as far as it was looked at: it has `/execute` alone."""
+        return self._door.executes_only
 
     async def prepare(self) -> None:
         """Look at the server once, and learn what it has; as `look`, and `BadSettings` if it wants another token."""
         await self.look()
+        if self.stateless:
+            return await self._list_packages()
         try:
             listed = await self._door.tell("GET", "/v1/packages")
         except (NotReached, ServerConnectionFailed) as error:
@@ -76,6 +100,21 @@ class RemoteSource:
             case {"packages": list(packages)}:
                 self.packages = tuple(codec.decode_package(one) for one in packages)
 
+    async def _list_packages(self) -> None:
+        """Of the data stack, by the server's own Python, which is asked once. Where it is full, the next time."""
+        if self._listed:
+            return
+        try:
+            status, body = await self._door.execute(encode_plain(LIST_PACKAGES, 30), MIB)
+            if status == 200:
+                self._listed = True
+                found = json.loads(json.loads(body)["stdout"])
+                self.packages = choose_stack(Installed(str(name), str(version)) for name, version in found)
+        except (NotReached, ServerConnectionFailed) as error:
+            raise self._door.refusal(error) from None
+        except (KeyError, TypeError, ValueError):
+            _log.warning("the sandbox server at %s does not tell which packages it has", self.url)
+
     async def look(self) -> Told:
         """What the server says of itself.
 
@@ -83,7 +122,7 @@ class RemoteSource:
         sandbox server, or not of this version.
         """
         told = await self._door.look()
-        self.isolation = str(told.get("isolation", "unknown"))
+        self.isolation = _STATELESS if self.stateless else str(told.get("isolation", "unknown"))
         self._starting = told.get("status") == "starting"
         spare = told.get("spare")
         self.spare = spare if isinstance(spare, int) else 0
@@ -110,6 +149,7 @@ class RemoteSource:
         with closing(LoopThread()) as loop:
             other = loop.run(ask())
         self.packages, self.spare, self.isolation = other.packages, other.spare, other.isolation
+        self._door.executes_only = other.stateless
 
     async def _prepare_soon(self) -> None:
         begun = time.monotonic()
@@ -133,8 +173,57 @@ class RemoteSource:
     @asynccontextmanager
     async def acquire(
         self, spec: Spec, *, epoch: int | None = None, wait: float = 0.0, container: str | None = None
-    ) -> AsyncIterator[RemoteSandbox]:
-        """A sandbox for as long as the context lasts."""
+    ) -> AsyncIterator[Sandbox]:
+        """A sandbox for as long as the context lasts. Which kind of server there is, is seen anew where it matters."""
+        async with AsyncExitStack() as stack:
+            yield await self._acquire(stack, spec, epoch, wait)
+
+    async def _acquire(self, stack: AsyncExitStack, spec: Spec, epoch: int | None, wait: float) -> Sandbox:
+        told = await self._look_soon() if self.stateless else None
+        if not self.stateless:
+            try:
+                return await stack.enter_async_context(self.lease(spec, epoch=epoch, wait=wait))
+            except BadSettings:  # it may have no `/v1` at all
+                await self._door.look()
+                if not self._door.executes_only:
+                    raise
+                told = await self.look()
+        assert told is not None, "it was looked at"
+        await self._wait_for_room(told, wait)
+        sandbox = ExecuteSandbox(self._door, spec, wait=wait)
+        stack.callback(sandbox.end)
+        if spec.requirements:
+            await sandbox.install(spec.requirements)
+        return sandbox
+
+    async def _look_soon(self) -> Told:
+        """As `look`; one that is not there is looked for some patience long."""
+        begun = time.monotonic()
+        pause, longest = _PAUSES
+        while True:
+            try:
+                return await self.look()
+            except Refused:
+                if time.monotonic() + pause - begun > self._reach:
+                    raise
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, longest)
+
+    async def _wait_for_room(self, told: Told, wait: float) -> None:
+        """Until a server that keeps no queue runs less than it can."""
+        begun = time.monotonic()
+        while True:
+            most, load = told.get("capacity"), told.get("current_load")
+            if not isinstance(most, int) or not isinstance(load, int) or load < most:
+                return
+            if time.monotonic() + _PAUSES[0] - begun > wait:
+                raise NoneFree(f"the sandbox server at {self.url} runs {load} of {most} at once; wait", most=most)
+            await asyncio.sleep(_PAUSES[0])
+            told = await self.look()
+
+    @asynccontextmanager
+    async def lease(self, spec: Spec, *, epoch: int | None = None, wait: float = 0.0) -> AsyncIterator[RemoteSandbox]:
+        """A sandbox that the server keeps."""
         async with AsyncExitStack() as stack:
             terms = Terms(epoch, self._keep, wait)
             try:
@@ -153,6 +242,8 @@ class RemoteSource:
     @asynccontextmanager
     async def attach(self, handle: SandboxHandle, epoch: int) -> AsyncIterator[Attached]:
         """A sandbox that another had, for as long as the context lasts."""
+        if self.stateless:
+            raise Lost(f"the sandbox server at {self.url} keeps no sandboxes; make a new one")
         if handle.url != self.place:
             raise Lost(f"the sandbox {handle.id} is of the server at {handle.url}, not of {self.place}; make a new one")
         terms = Terms(epoch, self._keep)

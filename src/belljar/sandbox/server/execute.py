@@ -23,6 +23,8 @@ from belljar.sandbox.remedies import Reader, address_to
 from belljar.sandbox.validation import make_cell, make_spec
 
 LARGEST_BODY = 10 * MIB
+LARGEST_WORKSPACE = 7 * MIB
+"""Bytes of all files that a client sends along: as base64 they fit a body, with the code beside them."""
 LARGEST_OUTPUT = 10 * MIB
 """Text of one execution; what is cut off is in a file that was produced."""
 LARGEST_PRODUCED = 32 * MIB
