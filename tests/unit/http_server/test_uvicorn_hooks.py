@@ -32,6 +32,8 @@ from belljar.http_server.sender import Sender
 ROOT = Path(__file__).parents[3]
 PATIENCE = 20.0
 OWNERS = (uvicorn_protocol.Protocol, uvicorn_protocol.SocketProtocol, run.Server)
+MUCH = b"x" * (16 << 20)
+"""More than a connection takes at once."""
 HOOKS = {(owner, name) for owner in OWNERS for name, _ in uvicorn_hooks.hooks_of(owner)}
 
 
@@ -45,11 +47,14 @@ async def read_all(request: Request) -> Answer:
                 size += count
             rest.close()
             break
-    return Reply(200, str(size).encode())
+    return Reply(200, MUCH if request.path == "/much" else str(size).encode())
 
 
 async def app(scope: Scope, receive: Receive, send: Send) -> None:
-    """Answers how large a body was; a WebSocket stays open until the server ends, or is refused at /no."""
+    """Answers how large a body was; a WebSocket stays open until the server ends, or is refused at /no.
+
+    At /much both say much.
+    """
     match scope["type"]:
         case "lifespan":
             await receive()
@@ -65,6 +70,10 @@ async def app(scope: Scope, receive: Receive, send: Send) -> None:
         case "websocket":
             await receive()
             await send({"type": "websocket.accept"})
+            if scope["raw_path"] == b"/much":
+                await send({"type": "websocket.send", "bytes": MUCH})
+                await receive()  # that it has gone
+                return
             while await receive() != STOPPING:
                 pass
             await send({"type": "websocket.close", "code": 1012})
@@ -130,6 +139,10 @@ def test_uvicorn_calls_every_hook(monkeypatch: pytest.MonkeyPatch) -> None:
             assert b'"message":"This is not a valid HTTP request."' in said(port, b"hello\r\n\r\n")
             offer = b"POST / HTTP/1.1\r\nhost: a\r\nconnection: upgrade\r\nupgrade: h2c\r\ncontent-length: 2\r\n\r\n"
             assert b"\r\n\r\n2" in said(port, offer + b"ab" + b"no request\r\n\r\n")
+            much = b"GET /much HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"
+            assert said(port, much).endswith(b"\r\n\r\n" + MUCH)
+            with connect(f"ws://127.0.0.1:{port}/much", open_timeout=PATIENCE, max_size=None) as opened:
+                assert opened.recv(PATIENCE) == MUCH
             with pytest.raises(InvalidStatus, match="404"):
                 connect(f"ws://127.0.0.1:{port}/no")
             with connect(f"ws://127.0.0.1:{port}/", open_timeout=PATIENCE) as opened:
