@@ -127,7 +127,8 @@ async def test_a_timeout_is_failed_with_what_was_printed(source: SandboxSource, 
         container = await house.container()
         ran = await house.call(container, "x = 1\nprint('so far', flush=True)\nwhile True: pass", timeout=1)
         assert (ran.status, ran.end.exit) == ("failed", "timed_out")
-        assert ran.told.startswith("so far\nStopped: the cell ran longer than its 1 s. The variables are kept.")
+        assert ran.told.startswith("so far\n")
+        assert " 1 s" in ran.told
         assert (await house.call(container, "x")).told == "1"
 
 

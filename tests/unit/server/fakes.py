@@ -345,7 +345,7 @@ class FakeBlobs:
 class FakeWriter:
     def __init__(self, blobs: FakeBlobs) -> None:
         self._blobs = blobs
-        self._data = b""
+        self._data = bytearray()
 
     async def write(self, data: bytes) -> None:
         self._blobs.hops.append(len(data))
@@ -363,7 +363,7 @@ class FakeWriter:
 
     async def finish(self) -> Blob:
         name = hashlib.sha256(self._data).hexdigest()
-        self._blobs.kept[name] = self._data
+        self._blobs.kept[name] = bytes(self._data)
         return Blob(name, len(self._data))
 
     async def __aenter__(self) -> BlobWriter:
