@@ -79,7 +79,7 @@ class Deployment:
             for number in range(GATEWAYS):
                 place = self._short / str(number)
                 place.mkdir()
-                proxies.append(Proxy(place / _SOCKET, self.postgres.place / _SOCKET))
+                proxies.append(Proxy(place / _SOCKET, self.postgres.place / _SOCKET, database=True))
             self.databases = proxies[1:]
             for proxy in proxies:
                 await proxy.start()

@@ -3,22 +3,53 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 SYNC = b"S\x00\x00\x00\x04"
 """How a statement ends in PostgreSQL's words; it commits by itself, outside a transaction."""
-_SIMPLE = b"Q"
-"""How one without values begins, such as BEGIN and COMMIT; nothing is sent before it is answered."""
 _PIECE = 1 << 16
+
+
+class Statements:
+    """What one connection asks of PostgreSQL: each statement as it is sent, by its text."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+        self._begun = False
+        self._texts: dict[bytes, str] = {}
+        self._bound = ""
+
+    def feed(self, data: bytes) -> Iterator[str]:
+        """Those that end in these bytes: each is a round trip."""
+        self._rest += data
+        head = 1 if self._begun else 0  # the first message has no type before its length
+        while len(self._rest) >= head + 4:
+            end = head + int.from_bytes(self._rest[head : head + 4])
+            if len(self._rest) < end:
+                return
+            kind, body, self._rest = self._rest[:head], self._rest[head + 4 : end], self._rest[end:]
+            self._begun, head = True, 1
+            name, _, more = body.partition(b"\0")
+            match kind:
+                case b"P":
+                    self._texts[name] = more.partition(b"\0")[0].decode()
+                case b"B":
+                    self._bound = self._texts.get(more.partition(b"\0")[0], "")
+                case b"S":
+                    yield self._bound
+                case b"Q":
+                    yield name.decode()
 
 
 class Proxy:
     """Passes everything on between `path` and `target`, unless told otherwise."""
 
-    def __init__(self, path: Path, target: Path) -> None:
+    def __init__(self, path: Path, target: Path, *, database: bool = False) -> None:
         self.path = path
         self._target = target
+        self._database = database
         self._losing: list[bytes] = []
         self._flowing = asyncio.Event()
         self._flowing.set()
@@ -26,8 +57,8 @@ class Proxy:
         self._tasks: set[asyncio.Task[None]] = set()
         self.lost = 0
         """Answers that did not arrive."""
-        self.requests = 0
-        """Round trips to PostgreSQL that were asked for."""
+        self.statements: list[str] = []
+        """What a database was asked, each of which is a round trip."""
 
     async def start(self) -> None:
         self._server = await asyncio.start_unix_server(self._accept, self.path)
@@ -86,10 +117,12 @@ class Proxy:
     async def _pass_requests(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, doomed: asyncio.Event
     ) -> None:
+        statements = Statements()
         with suppress(OSError):
             while data := await reader.read(_PIECE):
                 await self._flowing.wait()
-                self.requests += data.count(SYNC) + data.startswith(_SIMPLE)
+                if self._database:
+                    self.statements += statements.feed(data)
                 found = next((one for one in self._losing if one in data), None)
                 if found is not None:
                     self._losing.remove(found)

@@ -21,7 +21,9 @@ from tests.helpers.postgres import Postgres
 
 SHORT = ("kill", "stop half", "stop two", "lose commit", "lose sandbox", "restart database")
 TURNS = 20
-TRIES = 5
+TRIES = 3
+BY_ITSELF = ("INTO belljar.gateways", "FROM belljar.responses WHERE status IN", "belljar.turns", "belljar.garbage")
+"""What is in statements of its heartbeat, and of looking after what others have left."""
 WRITE = "```python\nimport time; open('made', 'w').write(str(time.time_ns()))\n```"
 BUDGET = {
     "plain": 1,
@@ -31,6 +33,8 @@ BUDGET = {
     "code in a chain": 4,
     "code in a branch": 6,
     "code in a new container": 7,
+    "code with a file": 11,
+    "code in a chain with a file": 5,
 }
 """Round trips to the store of a request of each kind, at most; one of those of a new container beside the cell."""
 
@@ -87,15 +91,20 @@ def test_a_chain_of_twenty_turns_each_at_another_gateway(runner: asyncio.Runner,
 
 
 def test_a_request_asks_the_store_no_more_often_than_it_may(runner: asyncio.Runner, deployment: Deployment) -> None:
-    """Round trips to PostgreSQL, as they are on the wire: the least of several, since the heartbeat is among them."""
+    """Round trips to PostgreSQL, as they are on the wire, without what a gateway asks by itself.
 
-    async def count() -> dict[str, int]:
+    The least of several: on a slow machine, the idle clock of a container may want to be written in between.
+    """
+
+    async def count() -> dict[str, list[str]]:
         proxy = deployment.databases[0]
         client = AsyncOpenAI(base_url=f"{deployment.urls[0]}/v1", api_key="none", max_retries=0)
         code: dict[str, Any] = {"input": "```python\n1\n```", "tools": CODE}
         plain = await client.responses.create(model="belljar", input="hello")
         ran = await client.responses.create(model="belljar", **code)
         container = [{"type": "code_interpreter", "container": cell(ran).container_id}]
+        upload = await client.files.create(file=("given.csv", b"1,2\n"), purpose="user_data")
+        content = [{"type": "input_file", "file_id": upload.id}, {"type": "input_text", "text": code["input"]}]
         kinds: dict[str, dict[str, Any]] = {
             "plain": {"input": "hello"},
             "chained": {"input": "hello", "previous_response_id": plain.id},
@@ -104,28 +113,34 @@ def test_a_request_asks_the_store_no_more_often_than_it_may(runner: asyncio.Runn
             "code in a chain": {**code, "previous_response_id": ran.id},
             "code in a branch": {**code, "previous_response_id": ran.id},
             "code in a new container": code,
+            "code with a file": {"input": [{"role": "user", "content": content}], "tools": CODE},
+            "code in a chain with a file": {**code},
         }
         responses, containers = [plain.id, ran.id], {cell(ran).container_id}
-        least: dict[str, int] = {}
+        least: dict[str, list[str]] = {}
         for kind, asked in kinds.items():
+            if kind == "code in a chain with a file":
+                asked["previous_response_id"] = responses[-1]  # of one with a file
             for _ in range(TRIES):
-                before = proxy.requests
+                proxy.statements.clear()
                 made = await client.responses.create(model="belljar", **asked)
-                least[kind] = min(least.get(kind, 1 << 30), proxy.requests - before)
+                sent = [one for one in proxy.statements if not any(mark in one for mark in BY_ITSELF)]
+                least[kind] = min(least.get(kind, sent), sent, key=len)
                 responses.append(made.id)
-                if kind == "code in a chain":
+                if "chain" in kind:
                     asked["previous_response_id"] = made.id
-                if kind == "code in a new container":
+                if "code" in kind:
                     containers.add(cell(made).container_id)
         for id in responses:
             await client.responses.delete(id)
         for id in containers:
             await client.containers.delete(id)
+        await client.files.delete(upload.id)
         await client.close()
         return least
 
     found = runner.run(count())
-    assert {kind: found[kind] for kind, most in BUDGET.items() if found[kind] > most} == {}, found
+    assert {kind: sent for kind, sent in found.items() if len(sent) > BUDGET[kind]} == {}
 
 
 async def _ancestors(client: AsyncOpenAI, id: str | None) -> Any:

@@ -49,6 +49,7 @@ from belljar.gateway.store.base import (
     ContainerRecord,
     FileRecord,
     Hold,
+    Seen,
 )
 from belljar.sandbox.base import FileInfo
 from belljar.sandbox.outputs import FileChanged
@@ -444,9 +445,10 @@ class Container:
     async def _there(self) -> tuple[int, dict[str, ContainerFileRecord]]:
         """Its version, and the files that it has: of this version, or a newer one."""
         self._check_deleted()
-        version = (await self._holding.read()).version
-        files = await self._records.all_container_files(self.id)
-        return version, {record.path: record for record in files if not names.is_figure(record)}
+        found = await self._records.find_container([self.id], self.owner)
+        if found is None:
+            raise not_found(self.id)
+        return found.record.version, {one.path: one for one in found.files if not names.is_figure(one)}
 
     async def _put(
         self, version: int, there: Mapping[str, ContainerFileRecord], incoming: Sequence[Incoming], disk: int
@@ -460,7 +462,7 @@ class Container:
             if live is not None:
                 contents = [(one.path, one.blob) for one in incoming]
                 infos = await workspace.write_incoming(live, contents, self._blobs, passed)
-            kept = await self._keep(version, incoming)
+            kept = await self._keep(version, there, incoming)
         except BaseException:
             if live is not None:
                 await workspace.undo(live, passed, self._blobs)
@@ -477,13 +479,17 @@ class Container:
                     live.note(record, infos[record.path])
         return kept
 
-    async def _keep(self, after: int, incoming: Sequence[Incoming]) -> Changed | None:
+    async def _keep(
+        self, after: int, there: Mapping[str, ContainerFileRecord], incoming: Sequence[Incoming]
+    ) -> Changed | None:
         kept: list[ContainerFileRecord] = []
         now, version = self._services.clock(), after
         for start in range(0, len(incoming), _AT_ONCE):
             records = arriving.make_records(self.id, incoming[start : start + _AT_ONCE], now)
             most = self._services.policy.bytes_per_owner
-            change = Change(put=records, most=most, after=None if start else after)
+            seen = Seen(version=after, files={one.path: there[one.path] for one in records if one.path in there})
+            first = start == 0
+            change = Change(put=records, most=most, after=after if first else None, seen=seen if first else None)
             changed = await self._records.change_container(self.id, change)
             if changed is None:
                 return None

@@ -154,13 +154,20 @@ class Containers:
         return await self._revived_with_files(found, self._policy.heal_named)
 
     async def auto(
-        self, owner: str, candidates: Sequence[str], *, memory: str | None = None, id: str | None = None
+        self,
+        owner: str,
+        candidates: Sequence[str],
+        *,
+        memory: str | None = None,
+        id: str | None = None,
+        ahead: FoundContainer | None = None,
     ) -> FoundContainer:
         """The container of a chain: the first of the candidates, newest first, that is still there, else a new one.
 
-        An expired one comes back under its id, with its files. One with less memory than asked for gets more.
+        An expired one comes back under its id, with its files. One with less memory than asked for gets more. What was
+        read `ahead`, a moment ago, is not looked for again.
         """
-        found = await self._chained(owner, candidates, memory)
+        found = await self._chained(owner, candidates, memory, ahead)
         if found is None:
             return FoundContainer(await self.create(owner, name=AUTO, memory=memory, auto=True, id=id))
         if _outgrows(memory, found.record):
@@ -175,10 +182,7 @@ class Containers:
         memory: str | None = None,
         ahead: FoundContainer | None = None,
     ) -> FoundContainer:
-        """What `auto` would give, while nothing is made and nothing changes; one that is yet to be made has no id.
-
-        What was read `ahead`, a moment ago, is not looked for again.
-        """
+        """What `auto` would give, while nothing is made and nothing changes; one that is yet to be made has no id."""
         found = await self._chained(owner, candidates, memory, ahead)
         if found is None:
             record = ContainerRecord(

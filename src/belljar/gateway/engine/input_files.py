@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import TypeGuard
 
 from msgspec import structs
 
 from belljar.errors import InvalidRequest
 from belljar.gateway.containers import Containers
+from belljar.gateway.containers.names import placed_id
 from belljar.gateway.engine.readable_files import ReadableFiles, check_size, data_url, read_data_url
 from belljar.gateway.store.base import Blobs, ContainerFileRecord, ContainerRecord, FileRecord, Records
 from belljar.wire.items import FunctionCallOutput, InputFile, InputImage, InputItem, InputText, Message, Part
@@ -57,6 +59,15 @@ def _name_param(param: str) -> Iterator[None]:
         raise InvalidRequest(f"Invalid value for '{param}': {problem}.", param=param, fault="invalid_value") from None
 
 
+def _is_uploaded(id: object) -> TypeGuard[str]:
+    """By /v1/files, and not a file of the container itself."""
+    return isinstance(id, str) and not id.startswith("cfile_")
+
+
+def _no_file(id: str, param: str) -> InvalidRequest:
+    return InvalidRequest(f"No such File object: {id}", param=param)
+
+
 class InputFiles:
     """The files of one response: where each is, and how its part is shown to the model."""
 
@@ -66,6 +77,8 @@ class InputFiles:
         self._containers = containers
         self._owner = owner
         self._places: dict[str, str] = {}
+        self.placed = False
+        """Whether the container has been given any."""
         self.params: dict[str, str] = {}
         """Which parameter gave a file, by its path in the container."""
         self.describe_place: Callable[[str], str] = "at /mnt/data/{}".format
@@ -80,11 +93,18 @@ class InputFiles:
     async def place_ids(self, container: ContainerRecord, file_ids: Sequence[str], param: str) -> None:
         """Uploaded files that the tool names."""
         where = [f"{param}[{number}]" for number in range(len(file_ids))]
-        files = [await self._get_file(id, at) for id, at in zip(file_ids, where, strict=True)]
-        await self._place(container, files, where)
+        await self._place(container, await self._get_files(file_ids, where), where)
 
     async def place_parts(self, container: ContainerRecord, items: Sequence[InputItem]) -> tuple[InputItem, ...]:
         """The files of the input. What came inline is from now on a file of the container, and kept as such."""
+        uploaded = {
+            f"{_format_path(item, at, number)}.file_id": part.file_id
+            for at, item in enumerate(items)
+            for number, part in enumerate(_list_parts(item))
+            if isinstance(part, InputFile) and _is_uploaded(part.file_id)
+        }
+        files = await self._get_files([*uploaded.values()], [*uploaded])
+        await self._place(container, files, [*uploaded])
         staged: list[InputItem] = []
         for at, item in enumerate(items):
             parts = _list_parts(item)
@@ -106,9 +126,6 @@ class InputFiles:
 
     async def _place_part(self, container: ContainerRecord, part: InputFile, where: str) -> InputFile:
         if isinstance(part.file_id, str):
-            if part.file_id.startswith("cfile_"):
-                return part
-            await self._place(container, [await self._get_file(part.file_id, f"{where}.file_id")], [f"{where}.file_id"])
             return part
         if isinstance(part.file_data, str):
             kind, data = read_data_url(part.file_data, f"{where}.file_data")
@@ -119,6 +136,7 @@ class InputFiles:
                 blob = await writer.finish()
             with _name_param(f"{where}.filename"):
                 kept = await self._containers.put_file(container, name, blob, type=kind)
+            self.placed = True
             self._places[kept.id] = kept.path
             self.params[kept.path] = f"{where}.file_data"
             return InputFile(file_id=kept.id, filename=name)
@@ -130,10 +148,16 @@ class InputFiles:
         )
 
     async def _place(self, container: ContainerRecord, files: Sequence[FileRecord], params: Sequence[str]) -> None:
-        placed = await self._containers.place(container, files)
-        for file, kept, param in zip(files, placed, params, strict=True):
-            self._places[file.id] = kept.path
-            self.params[kept.path] = param
+        """Those that the container is known to have are there."""
+        own = {file.id: placed_id(container.id, file.id) for file in files}
+        missing = [file for file in files if own[file.id] not in self._places]
+        if missing:
+            self.placed = True
+            for file, kept in zip(missing, await self._containers.place(container, missing), strict=True):
+                self._places[own[file.id]] = kept.path
+        for file, param in zip(files, params, strict=True):
+            path = self._places[file.id] = self._places[own[file.id]]
+            self.params[path] = param
 
     def add_known(self, files: Iterable[ContainerFileRecord]) -> None:
         """Files that the container already has."""
@@ -220,10 +244,17 @@ class InputFiles:
         name = part.filename if isinstance(part.filename, str) else part.file_id
         return InputText(text=f"[The file {name!r} was given earlier and is no longer here]")
 
+    async def _get_files(self, ids: Sequence[str], params: Sequence[str]) -> list[FileRecord]:
+        found = {file.id: file for file in await self._records.get_files(ids, self._owner)} if ids else {}
+        for id, param in zip(ids, params, strict=True):
+            if id not in found:
+                raise _no_file(id, param)
+        return [found[id] for id in ids]
+
     async def _get_file(self, id: str, param: str) -> FileRecord:
         file = await self._records.get_file(id, self._owner)
         if file is None:
-            raise InvalidRequest(f"No such File object: {id}", param=param)
+            raise _no_file(id, param)
         return file
 
     async def _read_as_data_url(self, file: FileRecord, where: str) -> str:

@@ -16,7 +16,7 @@ from belljar.gateway.engine.history import History
 from belljar.gateway.engine.input_files import InputFiles, has_files
 from belljar.gateway.engine.provider_execution import ProviderExecution
 from belljar.gateway.engine.services import EngineServices
-from belljar.gateway.store.base import ContainerFileRecord, ContainerRecord
+from belljar.gateway.store.base import ContainerFileRecord, ContainerRecord, FoundContainer
 from belljar.wire import ids
 from belljar.wire.extras import LeftContainer
 from belljar.wire.items import CodeInterpreterCall
@@ -64,8 +64,8 @@ class ResponseContainer:
         """None also for one that would be made."""
         return None if self.current is None else self.current.id or None
 
-    async def hold(self) -> ContainerRecord:
-        """The container, found or made."""
+    async def hold(self, ahead: FoundContainer | None = None) -> ContainerRecord:
+        """The container, found or made; what was read `ahead`, a moment ago, is not looked for again."""
         if self.record is None:
             tool, containers = self._tool, self._services.containers
             assert tool is not None
@@ -81,7 +81,8 @@ class ResponseContainer:
             else:
                 id = ids.beside("cntr", self._response_id)
                 memory = self._read_memory_limit()
-                found = await containers.auto(self._owner, self._history.containers, memory=memory, id=id)
+                earlier = self._history.containers
+                found = await containers.auto(self._owner, earlier, memory=memory, id=id, ahead=ahead)
             self.record = found.record
             await containers.check_here(self.record)
             if self._prospect is not None and self._prospect.id != self.record.id:  # it was deleted meanwhile
@@ -105,15 +106,15 @@ class ResponseContainer:
         file_ids = tool.container.file_ids if isinstance(tool.container, AutoContainer) else ()
         earlier = provider is not None and history.containers
         if isinstance(tool.container, str) or file_ids or has_files(history.items) or earlier:
-            container = await self.hold()
+            container = await self.hold(history.container)
             missed = await self._find_differences(container)
             if file_ids:
                 await self._files.place_ids(container, file_ids, f"{self._param}.file_ids")
             if file_ids or has_files(history.items):
                 await self._files.place_again(container, history.before)
                 history = structs.replace(history, own=await self._files.place_parts(container, history.own))
-                await self.refresh_version()
-                await self._list_files(container)
+            if self._files.placed:
+                await self._look_again()
             else:
                 self.set_version(container.id, container.version)
             if provider is not None:
@@ -171,9 +172,13 @@ class ResponseContainer:
         since = self._history.versions.get(container.id, container.version)
         return await self._services.containers.differences(container, since, container.version)
 
-    async def _list_files(self, container: ContainerRecord) -> None:
-        """What files there are by now."""
-        self._add_known(await self._services.records.all_container_files(container.id))
+    async def _look_again(self) -> None:
+        """The container is known as it is by now, with its files."""
+        assert self.record is not None
+        found = await self._services.records.find_container([self.record.id], self.record.owner)
+        if found is not None:
+            self.set_version(found.record.id, found.record.version)
+            self._add_known(found.files)
 
     def _add_known(self, there: Sequence[ContainerFileRecord]) -> None:
         """To be cited, and to be told of."""

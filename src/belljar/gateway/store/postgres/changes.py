@@ -13,6 +13,7 @@ from belljar.gateway.store.base import (
     Changed,
     ContainerFileRecord,
     FileRef,
+    Seen,
     no_container,
     storage_exceeded,
     taken_over,
@@ -132,7 +133,7 @@ async def make_seen(connection: Connection, id: str, change: Change, token: str)
     """
     seen = change.seen
     by_path = {one.path: one for one in change.put}
-    if seen is None or not can_be_seen(change) or any(one.path in by_path for one in change.gone):
+    if seen is None or not _rests_on(seen, change) or any(one.path in by_path for one in change.gone):
         return None
     there = {path: seen.files[path] for path in by_path if path in seen.files}
     before: dict[str, FileRef | None] = {one.path: FileRef(one.id, one.blob) for one in change.gone}
@@ -161,10 +162,11 @@ async def make_seen(connection: Connection, id: str, change: Change, token: str)
     return None if made is None else Changed(version=made[0], files=tuple(files), gone=tuple(change.gone))
 
 
-def can_be_seen(change: Change) -> bool:
-    """That a change needs to know nothing but what is at its paths, and is one in any case."""
+def _rests_on(seen: Seen, change: Change) -> bool:
+    """That a change needs to know nothing but what was seen, and is one in any case."""
     changes = change.ran or change.put or change.gone
-    return bool(changes) and change.requirements is None and change.after is None and change.most is None
+    late = change.after is not None and change.after != seen.version
+    return bool(changes) and not late and change.requirements is None and change.most is None
 
 
 async def _find(connection: Connection, id: str, change: Change) -> dict[str, ContainerFileRecord]:
