@@ -415,3 +415,47 @@ def test_a_message_that_is_too_large_ends_the_connection(gateway: Gateway) -> No
             socket.recv(PATIENCE)
     assert closed.value.rcvd is not None
     assert closed.value.rcvd.code == 1009
+
+
+def told_at_the_end(socket: Connection) -> tuple[str, int, str]:
+    """The last error, and the code and the reason with which the connection is closed."""
+    said = heard(socket)
+    with pytest.raises(ConnectionClosed) as ended:
+        socket.recv(PATIENCE)
+    assert ended.value.rcvd is not None
+    return said["error"]["code"], ended.value.rcvd.code, ended.value.rcvd.reason
+
+
+def test_an_owner_has_only_so_many_connections(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_MOST_OPEN", 1)
+    with opened_socket(gateway) as first:
+        with opened_socket(gateway) as second:
+            why = "1 connections are open already, the most for one key."
+            assert told_at_the_end(second) == ("rate_limit_exceeded", 1013, why)
+        assert turn(first)[-1]["type"] == "response.completed"
+
+
+def test_messages_that_wait_have_only_so_many_bytes(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of all connections of an owner together; what waited on one that is closed counts no more."""
+    monkeypatch.setattr(module, "_MOST_BYTES", 1000)
+    go, begun = asyncio.Event(), threading.Event()
+
+    async def play(request: CreateResponse, *rest: object) -> Any:
+        begun.set()
+        await go.wait()
+        for batch in saying(request, "ok"):
+            yield batch
+
+    gateway.rooms.engine.play = play
+    with opened_socket(gateway) as first:
+        first.send(json.dumps({**CREATE, "input": "x" * 5000}))  # alone, it may be larger
+        assert begun.wait(PATIENCE)
+        with opened_socket(gateway) as second:
+            second.send(json.dumps(CREATE))
+            code, number, why = told_at_the_end(second)
+            assert (code, number) == ("rate_limit_exceeded", 1008)
+            assert why.startswith("More than 1000 bytes wait")
+        gateway.host.do(go.set)
+        while heard(first)["type"] != "response.completed":
+            pass
+        assert turn(first)[-1]["type"] == "response.completed"

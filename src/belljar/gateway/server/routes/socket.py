@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from typing import Any, ClassVar, TypeAlias
@@ -36,8 +37,12 @@ Check: TypeAlias = Callable[[], Awaitable[object]]
 """Whether the caller may still call: raises where not."""
 
 _MOST_WAITING = 16
+_MOST_OPEN = 32
+"""Connections of one owner."""
+_MOST_BYTES = 64 << 20
+"""Of all messages that wait on them."""
 _LARGEST_MEMORY = 64 << 20
-_NORMAL, _RESTART = 1000, 1012
+_NORMAL, _REFUSED, _RESTART, _LATER = 1000, 1008, 1012, 1013
 """Why a connection is closed, in the words of RFC 6455."""
 _log = logging.getLogger("belljar.server")
 
@@ -82,6 +87,9 @@ class ResponseSocket:
         self, engine: Engine, quotas: Quotas, access_log: AccessLog, options: ServerOptions, readers: WorkerThreads
     ) -> None:
         self._readers = readers
+        self._open: Counter[str] = Counter()
+        self._held: Counter[str] = Counter()
+        """By owner: connections, and bytes of messages that wait."""
         self._engine = engine
         self._quotas = quotas
         self._access_log = access_log
@@ -96,17 +104,34 @@ class ResponseSocket:
         """From the handshake to the end of the connection. Every turn is checked: a key may be revoked meanwhile."""
         await receive()
         await send({"type": "websocket.accept", "headers": [(b"x-request-id", caller.request_id.encode())]})
-        sockets = self._access_log.metrics.sockets
+        sockets, owner = self._access_log.metrics.sockets, caller.owner
+        session = _Session(
+            self._engine,
+            self._quotas,
+            self._access_log,
+            self._readers,
+            caller,
+            receive,
+            send,
+            check,
+            pass_on,
+            self._held,
+        )
         sockets.add()
+        self._open[owner] += 1
         try:
-            session = _Session(
-                self._engine, self._quotas, self._access_log, self._readers, caller, receive, send, check, pass_on
-            )
-            await session.run(self._options.socket_life)
+            if self._open[owner] > _MOST_OPEN:
+                await session.refuse(_LATER, f"{_MOST_OPEN} connections are open already, the most for one key.")
+            else:
+                await session.run(self._options.socket_life)
         except Gone:
             pass
         finally:
+            session.let_go()
             sockets.add(by=-1)
+            self._open[owner] -= 1
+            if not self._open[owner]:
+                del self._open[owner]
 
 
 class _Session:
@@ -123,7 +148,11 @@ class _Session:
         send: Send,
         check: Check,
         pass_on: PassOn | None,
+        held: Counter[str],
     ) -> None:
+        self._held = held
+        self._bytes = 0
+        """Those that wait here."""
         self._pass_on = pass_on
         self._readers = readers
         self._engine = engine
@@ -152,7 +181,10 @@ class _Session:
                 except TimeoutError:
                     break
                 if message is not STOPPING:
-                    await self._take_turn(message.get("text"))
+                    try:
+                        await self._take_turn(message.get("text"))
+                    finally:
+                        self._count(-_measure(message))
             if not self._stopping:
                 await self._send_fault(_build_expiry_fault(life))
             await self._close(_RESTART if self._stopping else _NORMAL)
@@ -162,10 +194,33 @@ class _Session:
         while (message := await self._receive())["type"] != "websocket.disconnect":
             if message is STOPPING:
                 self._stopping = True
+            held = self._held[self._owner]  # a large message alone is none too many
+            if message is not STOPPING and held and held + _measure(message) > _MOST_BYTES:
+                why = f"More than {_MOST_BYTES} bytes wait on the connections of this key. Wait for responses."
+                await self.refuse(_REFUSED, why)
+                return
             if self._stopping or self._waiting.qsize() < _MOST_WAITING:
+                if message is not STOPPING:
+                    self._count(_measure(message))
                 self._waiting.put_nowait(message)
             else:
                 await self._send_fault(_build_queue_fault())
+
+    async def refuse(self, code: int, why: str) -> None:
+        """Tell why there is no more to be had, and close."""
+        fault = Fault(status=429, type="rate_limit_error", code="rate_limit_exceeded", message=why)
+        await self._send_fault(fault)
+        await self._close(code, why)
+
+    def _count(self, size: int) -> None:
+        self._bytes += size
+        self._held[self._owner] += size
+
+    def let_go(self) -> None:
+        """What waits here waits no more."""
+        self._count(-self._bytes)
+        if not self._held[self._owner]:
+            del self._held[self._owner]
 
     async def _take_turn(self, text: str | None) -> None:
         caller, began = Caller(self._owner, ids.new_request(), self._live), time.perf_counter()
@@ -269,9 +324,9 @@ class _Session:
             told["sequence_number"] = after.sequence_number + 1
         await self._send_data(encode(told), lane)
 
-    async def _close(self, code: int) -> None:
+    async def _close(self, code: int, why: str = "") -> None:
         try:
-            await self._send({"type": "websocket.close", "code": code})
+            await self._send({"type": "websocket.close", "code": code, "reason": why})
         except OSError:
             raise Gone from None
 
@@ -281,6 +336,11 @@ class _Session:
         while weight > _LARGEST_MEMORY:
             record = self._memory.pop(next(iter(self._memory)))
             weight -= len(record.input) + len(record.output) + len(record.body)
+
+
+def _measure(message: Message) -> int:
+    """Bytes of a message, as far as memory is concerned; never none."""
+    return len(message.get("text") or message.get("bytes") or "") + 1
 
 
 def _build_expiry_fault(life: float) -> Fault:
