@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import threading
 import time
@@ -18,10 +19,12 @@ import openai
 import pytest
 from openai import OpenAI
 from tests.gateway.houses import House
+from tests.gateway.test_workers import is_listening, worker
 from tests.helpers import forked
 from tests.helpers.forked import Forked
 from tests.helpers.ports import free_port
 
+from belljar.gateway.upstream import loop_guard
 from belljar.testing import LoopbackUpstream
 
 VARIABLES = ("LM_STUDIO", "OLLAMA", "VLLM", "LLAMA_CPP")
@@ -317,3 +320,43 @@ def test_the_banner_says_what_is_not_there_yet(tmp_path: Path) -> None:
     assert f"ollama at http://127.0.0.1:{port}: it has no models; run: ollama pull NAME" in told
     port = street.ports["VLLM"]
     assert f"llama_cpp-{port} at http://127.0.0.1:{port}: it is still loading its model" in told
+
+
+# -- several gateways behind one port ---------------------------------------------------------------------------------
+
+
+def names_at(house: House, worker: int, *, looking: bool = True) -> set[str]:
+    """What a worker offers; another gateway that asks does not make it look first."""
+    transport = httpx2.HTTPTransport(uds=str(house.state / "workers" / f"{worker}.sock"), retries=0)
+    headers = {} if looking else {loop_guard.HEADER: "another"}
+    with httpx2.Client(transport=transport, timeout=60, headers=headers) as client:
+        return {one["id"] for one in client.get("http://localhost/v1/models").json()["data"]}
+
+
+def test_what_one_worker_finds_all_of_them_offer(tmp_path: Path) -> None:
+    street = Street(tmp_path)
+    house = House(street.house.state, "--workers", "2", environment=street.environment, discover=True)
+    # One that is there keeps them from looking by themselves: its list is asked for again after a minute.
+    with street.starts("VLLM", "vllm", "first"), house:
+        for number in (0, 1):
+            assert names_at(house, number, looking=False) == {"belljar", "first"}
+        with street.starts("OLLAMA", "ollama", "late"):
+            until(lambda: "late" in names_at(house, 0))
+            late = time.monotonic() + 40
+            until(lambda: "late" in names_at(house, 1, looking=False) or time.monotonic() > late)
+            assert "late" in names_at(house, 1, looking=False)
+
+
+def test_a_worker_that_is_replaced_has_the_settings_of_the_others(tmp_path: Path) -> None:
+    street = Street(tmp_path)
+    settings = tmp_path / "config.toml"
+    with street.starts("VLLM", "vllm", "given") as server:
+        settings.write_text(f'[upstreams.lab]\nbase_url = "{server.base_url}"\n')
+        flags = ("--workers", "2", "--config", str(settings))
+        with House(street.house.state, *flags, environment=street.environment) as house:
+            settings.write_text("this is = not TOML")
+            before = worker(house, 1)
+            os.kill(before, signal.SIGKILL)
+            until(lambda: not Path(f"/proc/{before}").exists())
+            until(lambda: house.process.poll() is not None or is_listening(house.state / "workers" / "1.sock"))
+            assert names_at(house, 1) == names_at(house, 0) == {"belljar", "given"}

@@ -288,12 +288,12 @@ def test_a_worker_that_is_killed_is_replaced_and_what_it_ran_has_failed(fragile:
         assert logs(taken).split() == ["kept", "1"]
         assert not _is_healed(taken)
     with at(fragile, 0) as again:
-        while not _listens(fragile.state / "workers" / "0.sock"):
+        while not is_listening(fragile.state / "workers" / "0.sock"):
             time.sleep(0.05)
         assert logs(run(again, "6 * 7")) == "42"
 
 
-def _listens(path: Path) -> bool:
+def is_listening(path: Path) -> bool:
     with socket.socket(socket.AF_UNIX) as door:
         return door.connect_ex(str(path)) == 0
 

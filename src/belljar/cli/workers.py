@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from belljar.gateway.store.base import Records
 
 _FLAGS = {
-    "config": "--config", "state_dir": "--state-dir", "blobs": "--blobs", "timeout": "--timeout",
+    "state_dir": "--state-dir", "blobs": "--blobs", "timeout": "--timeout",
     "isolation": "--isolation", "packages": "--packages", "project": "--project", "log_level": "--log-level",
     "log_format": "--log-format", "host": "--host", "sandbox_warm_pool": "--sandbox-warm-pool",
     "sandbox_namespace": "--sandbox-namespace",
 }  # fmt: skip
 """Of `serve`, that every worker is given as the parent was."""
 _OF_SANDBOXES = {
-    "config": "--config", "packages": "--packages", "max_sandboxes": "--max-sandboxes", "warm": "--warm",
+    "packages": "--packages", "max_sandboxes": "--max-sandboxes", "warm": "--warm",
     "log_level": "--log-level",
 }  # fmt: skip
 _LONGEST = 90
@@ -86,6 +86,18 @@ def _make_place(state_dir: Path) -> Path:
     return place
 
 
+def _copy_config(named: str | None, place: Path) -> Path:
+    """The file of settings as it is now: a worker that takes another's place has the same models and everything else,
+    whatever became of the file meanwhile."""
+    from belljar.config import config_file
+
+    found = config_file(named=named)
+    copy = place / ("config.toml" if found is None else f"config{found.suffix}")
+    copy.touch(0o600)
+    copy.write_bytes(b"" if found is None else found.read_bytes())
+    return copy
+
+
 class _Parent:
     def __init__(
         self,
@@ -100,6 +112,7 @@ class _Parent:
         self._records = records
         self._doors = doors
         self._place = place
+        self._config = ["--config", str(_copy_config(args.config, place))]
         self._stopping = asyncio.Event()
         self._running: set[asyncio.subprocess.Process] = set()
 
@@ -120,9 +133,8 @@ class _Parent:
         watched: list[asyncio.Task[None]] = []
         if self._settings.code_interpreter and urls is None and self._settings.warm_pool is None:
             path = self._place / "sandbox.sock"
-            server, _ = await self._start(
-                ["sandbox", "--with-parent", "--socket", str(path), *_worker_arguments(self._args, _OF_SANDBOXES)]
-            )
+            flags = [*self._config, *_worker_arguments(self._args, _OF_SANDBOXES)]
+            server, _ = await self._start(["sandbox", "--with-parent", "--socket", str(path), *flags])
             watched.append(asyncio.create_task(self._watch_server(server)))
             urls = (f"unix://{path}",)
             await self._wait_until_ready(urls[0], watched[0])
@@ -197,7 +209,7 @@ class _Parent:
         self, number: int, urls: tuple[str, ...] | None
     ) -> tuple[asyncio.subprocess.Process, dict[str, Any]]:
         door = self._doors[number]
-        flags = _worker_arguments(self._args, _FLAGS)
+        flags = [*self._config, *_worker_arguments(self._args, _FLAGS)]
         for one in self._args.upstreams or ():
             flags += ["--upstream", one]
         flags += ["--no-discover"] * (self._args.discover is False) + ["--no-page"] * (self._args.page is False)

@@ -16,7 +16,7 @@ from typing import Literal, Self, cast
 
 from belljar import __version__
 from belljar.config import Settings, Upstream
-from belljar.errors import BadSettings, InvalidRequest
+from belljar.errors import BadSettings, BelljarError, InvalidRequest
 from belljar.gateway.builtin_model import model as builtin_model
 from belljar.gateway.containers import Containers, Policy, find_sandboxes
 from belljar.gateway.engine.conversations import Conversations
@@ -136,6 +136,7 @@ class Gateway:
         self._model = model
         self._private = private
         self._stack = AsyncExitStack()
+        self._telling: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Self:
         try:
@@ -192,7 +193,9 @@ class Gateway:
         transport = Transport()
         stack.push_async_callback(transport.close)
         marked = [loop_guard.add_mark(one, me) for one in sought]
-        self._models = Models(self._upstreams, transport, sought=marked, own=self._model)
+        self._models = Models(
+            self._upstreams, transport, sought=marked, own=self._model, changed=lambda: self._tell_of_models(peers)
+        )
         stack.push_async_callback(self._models.close)
         metrics = Metrics()
         metrics.sandboxes.ask("busy", how=lambda: containers.count_sandboxes()[0])
@@ -297,6 +300,19 @@ class Gateway:
 
     def _leads_back(self, upstream: Upstream) -> bool:
         return not self._private and loop_guard.leads_back(upstream.base_url, self._settings.host, self._settings.port)
+
+    def _tell_of_models(self, peers: Peers | None) -> None:
+        """Other gateways offer what this one has found: a request may come to any of them."""
+        if peers is None:
+            return
+
+        async def tell() -> None:
+            with contextlib.suppress(BelljarError):  # they look by themselves, later
+                await peers.tell_of_models()
+
+        telling = asyncio.create_task(tell())
+        self._telling.add(telling)
+        telling.add_done_callback(self._telling.discard)
 
     def _every(self, seconds: float, act: Callable[[], Awaitable[object]]) -> None:
         """Until the gateway ends; a failure is logged, and the next time is another try."""

@@ -13,7 +13,7 @@ import hashlib
 import hmac
 import logging
 from collections.abc import AsyncGenerator, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 HEADER = b"belljar-peer"
 DROP = "/internal/containers/{id}/drop"
+LOOK = "/internal/models/look"
 """POST: the container was deleted; what runs for it ends."""
 _UNIX = "unix:"
 _SECRET = "peers"
@@ -106,6 +107,17 @@ class Peers:
                 response.release()
         except (OSError, TimeoutError) as failure:
             _log.warning("gateway %s was not told that container %s is deleted: %s", gateway_id, container_id, failure)
+
+    async def tell_of_models(self) -> None:
+        """The models have changed: the other gateways look too, those that can be reached."""
+
+        async def tell(address: str) -> None:
+            with suppress(OSError, TimeoutError):
+                async with asyncio.timeout(_NUDGE):
+                    (await self._send(address, "POST", LOOK, {}, b"", timeout=_NUDGE)).release()
+
+        others = [one for one in await self._records.get_gateways() if one.id != self.membership.id]
+        await asyncio.gather(*(tell(one.address) for one in others if one.address))
 
     async def fetch_beside(self, target: str) -> list[bytes]:
         """What the other workers behind the same port answer to this; those that do not are left out."""

@@ -415,6 +415,8 @@ class FakeModels:
     async def list(self) -> list[Info]:
         return self.infos
 
+    def renew(self) -> None: ...
+
     async def look(self) -> Sequence[Info]:
         return self.infos
 

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 from belljar.errors import BelljarError, HeldElsewhere
 from belljar.gateway.engine.caller import Caller
-from belljar.gateway.peers import DROP
+from belljar.gateway.peers import DROP, LOOK
 from belljar.gateway.peers import HEADER as PEER
 from belljar.gateway.server import auth, clients
 from belljar.gateway.server.access_log import GONE, AccessLog
@@ -77,6 +77,7 @@ class GatewayApp:
         self._keys = services.keys
         self._peers = services.peers
         self._containers = services.containers
+        self._models = services.models
         metrics = metrics or Metrics()
         self._access_log = AccessLog(metrics, journal)
         self._in_flight = metrics.in_flight
@@ -141,6 +142,9 @@ class GatewayApp:
             request.forwarded = await self._peers.is_signed(request.method, _target(request), request.headers)
             if request.forwarded and (dropped := _DROP.fullmatch(request.path)):
                 await self._containers.drop(unquote(dropped[1]))
+                return Reply(204)
+            if request.forwarded and request.path == LOOK:
+                self._models.renew()
                 return Reply(204)
         if isinstance(found, Missed):
             return _answer_missed(request, found.allowed)

@@ -139,6 +139,10 @@ class Models(Protocol):
         """The same, after another look for model servers on this machine."""
         ...
 
+    def renew(self) -> None:
+        """Have all upstreams asked for their models again, as another gateway has found others than before."""
+        ...
+
 
 class Keyring(Protocol):
     async def is_needed(self) -> bool:

@@ -15,11 +15,18 @@ class ListRefresh:
     """Some upstreams that are asked at the same time; whoever wants that meanwhile waits for the same answers."""
 
     def __init__(
-        self, shelves: Sequence[UpstreamModels], changed: Callable[[], None], clock: Callable[[], float]
+        self,
+        shelves: Sequence[UpstreamModels],
+        answered: Callable[[], None],
+        changed: Callable[[], None],
+        clock: Callable[[], float],
     ) -> None:
-        """`changed` is called whenever one has answered."""
+        """`answered` is called whenever one has answered, `changed` where it has something else than before."""
         self._shelves = shelves
+        self._answered = answered
         self._changed = changed
+        self._is_stale = False
+        """They have to be asked once more after the round that is under way."""
         self._clock = clock
         self._asked_at = -_NEVER
         self._task: asyncio.Task[None] | None = None
@@ -40,6 +47,12 @@ class ListRefresh:
             self._task = asyncio.create_task(self._ask())
         return self._task
 
+    def renew(self) -> None:
+        """Have them asked by a round that begins after now."""
+        self._is_stale = self._task is not None
+        if self._shelves:
+            self.begin()
+
     async def wait(self, seconds: float | None = None) -> None:
         """Until they have answered, or so long; whoever gives up earlier does not end it for the others."""
         if self._shelves:
@@ -58,10 +71,15 @@ class ListRefresh:
     async def _ask(self) -> None:
         try:
             await asyncio.gather(*map(self._ask_one, self._shelves))
+            while self._is_stale:
+                self._is_stale = False
+                await asyncio.gather(*map(self._ask_one, self._shelves))
         finally:
             self._asked_at = self._clock()
             self._task = None
 
     async def _ask_one(self, shelf: UpstreamModels) -> None:
-        await shelf.refresh()
-        self._changed()
+        changed = await shelf.refresh()
+        self._answered()
+        if changed:
+            self._changed()

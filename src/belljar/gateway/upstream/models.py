@@ -56,9 +56,13 @@ class Models:
         *,
         sought: Sequence[Upstream] = (),
         own: AnsweringModel | None = None,
+        changed: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`sought` are those that may be there, now or later. `own` stands in for the built-in model."""
+        """`sought` are those that may be there, now or later. `own` stands in for the built-in model.
+
+        `changed` is called whenever there are other models than before.
+        """
         self._own = ModelRoute(
             own or builtin_model.BuiltIn(), builtin_model.NAME, builtin_model.TRAITS, builtin_model.NAME
         )
@@ -70,8 +74,8 @@ class Models:
         if count > 1:
             raise BadSettings(f"upstreams: two are called {name!r}; give each its own name")
         asked = [shelf for shelf in self._all if shelf.asked]
-        self._near = ListRefresh([shelf for shelf in asked if shelf.near], self._index, clock)
-        self._far = ListRefresh([shelf for shelf in asked if not shelf.near], self._index, clock)
+        self._near = ListRefresh([shelf for shelf in asked if shelf.near], self._index, changed, clock)
+        self._far = ListRefresh([shelf for shelf in asked if not shelf.near], self._index, changed, clock)
         self._shelves: Mapping[str, UpstreamModels] = {}
         self._routes: Mapping[str, ModelRoute] = {}
         self._index()
@@ -104,6 +108,11 @@ class Models:
         """The same, after another look at this machine if the last was not just now."""
         await self._near.again(LOOK_SECONDS, _PATIENCE)
         return await self.list()
+
+    def renew(self) -> None:
+        """Another gateway has found other models than before: have all lists asked for again."""
+        self._near.renew()
+        self._far.renew()
 
     async def watch(self) -> None:
         """Look again at this machine, if no model is there but our own, or one that is being loaded."""

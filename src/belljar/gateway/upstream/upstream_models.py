@@ -108,9 +108,12 @@ class UpstreamModels:
         )
         return ModelRoute(self._model, name, traits, self.name, self._files)
 
-    async def refresh(self) -> None:
-        """Ask for the list. What was known stays where there is none, unless nobody is there who was only sought."""
-        before = self.state, self.offered
+    async def refresh(self) -> bool:
+        """Ask for the list. What was known stays where there is none, unless nobody is there who was only sought.
+
+        True where it offers something else than before.
+        """
+        before, known = (self.state, self.offered), (self.offered, self.known.keys())
         patience = PROBE_SECONDS if self.sought else LIST_SECONDS
         try:
             async with asyncio.timeout(patience):
@@ -129,6 +132,7 @@ class UpstreamModels:
                 self._take(listed)
         if before[0] != "unasked" and before != (self.state, self.offered):
             self._log_change()
+        return known != (self.offered, self.known.keys())
 
     def _take(self, listed: Mapping[str, Listed]) -> None:
         if self.sought and builtin_model.NAME in listed:
