@@ -18,8 +18,8 @@ from belljar.sandbox.local import change_queue, confine, linux, messages, root, 
 from belljar.sandbox.local.watcher import Excess, Turns, Watcher, make_allowance
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
-_LOOK = 0.5
-"""Seconds between two looks at what there is altogether."""
+_ASKED = 0.5
+"""Seconds for which the host has the memory in view, once it has asked for it."""
 _EMPTY = "/etc/resolv.conf"
 _NO_SETUID = linux.MS_NOSUID | linux.MS_NODEV
 
@@ -132,14 +132,14 @@ def _serve(sock: socket.socket, watcher: Watcher) -> None:
     watch = select.poll()
     watch.register(sock, select.POLLIN)
     meter, memory = usage.Meter(), watcher.memory
-    next_look, asked = time.monotonic() + _LOOK, 0.0
+    next_look, asked = time.monotonic() + watcher.pause, 0.0
     while True:
         ready = watch.poll(max(0.0, next_look - time.monotonic()) * 1000)
         if time.monotonic() >= next_look:
             # While a cell runs, the host asks for the memory, and ends the cell by its own word.
-            if excess := watcher.look(memory=time.monotonic() > asked + _LOOK):
+            if excess := watcher.look(memory=time.monotonic() > asked + _ASKED):
                 _end_excess(sock, watcher, excess)
-            next_look = time.monotonic() + _LOOK
+            next_look = time.monotonic() + watcher.pause
         if not ready:
             continue
         request, _ = messages.receive(sock)

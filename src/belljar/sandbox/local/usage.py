@@ -46,10 +46,14 @@ def stat(pid: int) -> Stat | None:
         return None
 
 
-def newest_pid() -> int:
-    """The number that the last process or thread inside was given."""
-    with open("/proc/loadavg", "rb") as file:
-        return int(file.read().split()[4])
+class NewestPid:
+    """The number that the last process or thread inside was given. Its file is kept open: it is read for ever."""
+
+    def __init__(self) -> None:
+        self._file = os.open("/proc/loadavg", os.O_RDONLY | os.O_CLOEXEC)
+
+    def read(self) -> int:
+        return int(os.pread(self._file, 128, 0).split()[4])
 
 
 def interpreter() -> int | None:

@@ -18,6 +18,8 @@ WATCHES = 16_384
 """Of files by epoll, at most: the kernel counts them for the user, whose own programs have to share the count."""
 _FEW = 64
 """Open files of a process of which nobody asks what they are."""
+_OFTEN, _RARELY = 0.5, 4.0
+"""Seconds between looks while something happens, and when nothing has for long: waking up is most of a look."""
 _NOTHING = 0.001
 """Processor seconds in which nobody gets anywhere."""
 
@@ -81,10 +83,13 @@ class Watcher:
     """The limit, where no control group counts it."""
     turns: Turns
     idle: Allowance | None
+    pause: float = _OFTEN
+    """Seconds until the next look."""
     _turn: int = -1
     """As of the last look at processor time; -1 while a cell ran."""
     _meter: usage.Meter = field(default_factory=usage.Meter)
     _looked: float = field(default_factory=time.monotonic)
+    _newest: usage.NewestPid = field(default_factory=usage.NewestPid)
     _last: int = -1
     """The newest process that there has been."""
     _known: list[int] = field(default_factory=list)
@@ -93,12 +98,13 @@ class Watcher:
 
     def look(self, *, memory: bool) -> Excess | None:
         """Why the processes inside must end, if anything happened and they must; for their memory only if asked."""
-        idle = usage.newest_pid() == self._last and usage.measure_clocks(self._known) - self._used < _NOTHING
+        idle = self._newest.read() == self._last and usage.measure_clocks(self._known) - self._used < _NOTHING
+        self.pause = min(2 * self.pause, _RARELY) if idle else _OFTEN
         return None if idle else self.judge(memory=memory)
 
     def judge(self, *, memory: bool) -> Excess | None:
         """The same, whether anything happened or not."""
-        self._last, self._known = usage.newest_pid(), usage.pids()
+        self._last, self._known = self._newest.read(), usage.pids()
         self._used = usage.measure_clocks(self._known)
         if (sockets := usage.count_sockets()) > SOCKETS:
             return Excess(f"they had {sockets:,} sockets, and a sandbox may have {SOCKETS:,}")
