@@ -30,11 +30,20 @@ class Download(Struct, frozen=True, kw_only=True):
     """Its bytes from the first number up to the second."""
 
 
+_TYPE = re.compile(r"[\w!#$&^.+-]{1,127}/[\w!#$&^.+-]{1,127}", re.ASCII)
+_UNKNOWN = "application/octet-stream"
+
+
+def is_media_type(text: str) -> bool:
+    """Whether it is a MIME type, without parameters: nothing else may stand in a header."""
+    return _TYPE.fullmatch(text) is not None
+
+
 def deliver(request: Request, download: Download) -> Answer:
     """The content, whole or in part; or that the client has it."""
     tag = b'"%b"' % download.blob.encode()
     headers: Headers = (
-        (b"content-type", download.type.encode("latin-1")),
+        (b"content-type", (download.type if is_media_type(download.type) else _UNKNOWN).encode()),
         (b"content-disposition", filenames.attachment(download.filename)),
         (b"accept-ranges", b"bytes"),
         (b"etag", tag),

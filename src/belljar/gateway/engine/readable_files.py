@@ -14,6 +14,7 @@ from msgspec import UNSET, structs
 from belljar.errors import InvalidRequest
 from belljar.gateway.store.base import Blobs, FileRecord
 from belljar.gateway.upstream.models import ModelRoute
+from belljar.http_server.downloads import is_media_type
 from belljar.sandbox.mime import guess_type
 from belljar.vendors.file_reading import FileReading
 from belljar.wire.items import InputFile
@@ -99,6 +100,8 @@ def read_data_url(url: str, param: str) -> tuple[str, bytes]:
     try:
         if found is None:
             return _UNKNOWN, base64.b64decode(url, validate=True)
+        if found[1] and not is_media_type(found[1]):
+            raise ValueError("no MIME type")
         if ";base64" in found[2]:
             return found[1] or "text/plain", base64.b64decode(url[found.end() :], validate=True)
         return found[1] or "text/plain", unquote_to_bytes(url[found.end() :])

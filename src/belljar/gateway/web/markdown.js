@@ -4,12 +4,13 @@ const DEEPEST = 12;
 
 // -- blocks -----------------------------------------------------------------------------------------------------------
 
-const FENCE = /^( {0,3})(`{3,}|~{3,})\s*([^\s`]*)[^`]*$/;
-const HEADING = /^ {0,3}(#{1,6})\s+(.*?)\s*#*\s*$/;
+// No pattern here may try a line in more ways than it has characters: a model may write one of a megabyte.
+const FENCE = /^( {0,3})(`{3,}|~{3,})(?!.*`)\s*([^\s`]*)/;
+const HEADING = /^ {0,3}(#{1,6})(?=\s)/;
 const RULE = /^ {0,3}([-*_])(?:\s*\1){2,}\s*$/;
 const QUOTE = /^ {0,3}> ?/;
 const ITEM = /^( {0,3})([-*+]|\d{1,9}[.)])(?:\s+|$)/;
-const DIVIDER = /^ {0,3}\|?\s*:?-+:?\s*(?:\|\s*:?-+:?\s*)*\|?\s*$/;
+const DIVIDER = /^\|?\s*:?-+:?\s*(?:\|\s*:?-+:?\s*)*\|?$/;
 
 /** A text as blocks; each knows its `source`, so that what has not changed need not be drawn again. */
 export function blocks(text, depth = 0) {
@@ -54,7 +55,11 @@ function fenced(lines, at) {
 
 function heading(lines, at) {
   const found = HEADING.exec(lines[at]);
-  return found && [{ type: "heading", level: found[1].length, text: found[2] }, at + 1];
+  if (!found) return null;
+  const said = lines[at].slice(found[0].length).trim();
+  let end = said.length;
+  while (end > 0 && said[end - 1] === "#") end -= 1;
+  return [{ type: "heading", level: found[1].length, text: said.slice(0, end).trimEnd() }, at + 1];
 }
 
 function rule(lines, at) {
@@ -98,8 +103,12 @@ function list(lines, at, depth) {
   return items.length ? [{ type: "list", ordered, start: ordered ? parseInt(first[2], 10) : 1, items }, end] : null;
 }
 
+function divides(line) {
+  return /^ {0,3}\S/.test(line) && DIVIDER.test(line.trim());
+}
+
 function table(lines, at) {
-  if (!lines[at].includes("|") || at + 1 >= lines.length || !DIVIDER.test(lines[at + 1])) return null;
+  if (!lines[at].includes("|") || at + 1 >= lines.length || !divides(lines[at + 1])) return null;
   const head = cells(lines[at]);
   const marks = cells(lines[at + 1]);
   if (head.length !== marks.length) return null;
@@ -253,7 +262,7 @@ function link(text, at, unclosed, depth, type) {
   const target = text
     .slice(shown + 2, end)
     .trim()
-    .replace(/\s+(?:"[^"]*"|'[^']*')$/, "")
+    .replace(/(?<!\s)\s+(?:"[^"]*"|'[^']*')$/, "")
     .replace(/^<(.*)>$/, "$1");
   const inside = text.slice(at + 1, shown);
   if (type === "image") return [{ type, url: target, text: inside }, end + 1];
