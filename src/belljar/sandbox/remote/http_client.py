@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import io
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from typing import NoReturn
 from urllib.parse import quote_from_bytes
@@ -28,6 +28,9 @@ end, and nobody could tell whether it had been heard."""
 START = "start it with `belljar sandbox`, or change sandbox_url"
 """What to do about a server that does not answer."""
 _BUFFER = 1 << 18
+_PROMPT = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT, sock_read=_SILENCE)
+"""Of what a server does at once."""
+_PATIENT = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT)
 
 
 class NotReached(Exception):
@@ -69,10 +72,12 @@ class SandboxServerClient:
         `prompt` is for what a server does at once. Leaving the context before the answer has ended closes the
         connection. Raises `NotReached` and `ConnectionFailed` too.
         """
-        # In pieces: plain bytes would hold up the loop.
-        body = io.BytesIO(codec.encode_json(told)) if told is not None else data
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT, sock_read=_SILENCE if prompt else None)
-        async with self._request(method, path, body, dict(headers or {}), timeout) as answer:
+        body: io.BytesIO | bytes | AsyncIterable[bytes] | None = data
+        if told is not None:
+            said = codec.encode_json(told)
+            body = said if len(said) <= _BUFFER else io.BytesIO(said)  # in pieces, or it would hold up the loop
+        answer = await self._send(method, path, body, headers, _PROMPT if prompt else _PATIENT)
+        with self._reading(answer):
             if answer.status >= 400:
                 await self._complain(answer)
             yield answer
@@ -91,8 +96,8 @@ class SandboxServerClient:
 
     async def look_once(self) -> Told:
         """The same, where a server that is not reached, or breaks off, is told as of any other request."""
-        timeout = aiohttp.ClientTimeout(total=_CONNECT)
-        async with self._request("GET", "/health", None, {}, timeout) as answer:
+        answer = await self._send("GET", "/health", None, None, aiohttp.ClientTimeout(total=_CONNECT))
+        with self._reading(answer):
             body = await _head(answer)
         told: Told = {}
         with contextlib.suppress(Lost):
@@ -120,9 +125,9 @@ class SandboxServerClient:
 
     async def execute(self, body: bytes, most: int) -> tuple[int, bytes]:
         """`POST /execute`: the status, and the whole of the answer, if that has no more bytes than `most`."""
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT)
         headers = {"Content-Type": "application/json"}
-        async with self._request("POST", "/execute", io.BytesIO(body), headers, timeout) as answer:
+        answer = await self._send("POST", "/execute", io.BytesIO(body), headers, _PATIENT)
+        with self._reading(answer):
             told = await _head(answer, most)
             if answer.status in (401, 403):
                 raise self._bad_token()
@@ -155,18 +160,18 @@ class SandboxServerClient:
 
     # -- one request --------------------------------------------------------------------------------------------------
 
-    @asynccontextmanager
-    async def _request(
+    async def _send(
         self,
         method: str,
         path: str,
         body: io.BytesIO | bytes | AsyncIterable[bytes] | None,
-        headers: dict[str, str],
+        headers: Mapping[str, str] | None,
         timeout: aiohttp.ClientTimeout,
-    ) -> AsyncIterator[aiohttp.ClientResponse]:
+    ) -> aiohttp.ClientResponse:
+        """The answer, once its head is there, whatever it says; it is read in `_reading`."""
         session = self._open_session()
         try:
-            answer = await session.request(
+            return await session.request(
                 method,
                 URL(self._base + path, encoded=True),
                 data=body,
@@ -176,8 +181,12 @@ class SandboxServerClient:
             )
         except (aiohttp.ClientError, OSError, RuntimeError) as error:
             _raise(error, closed=self._closed)
+
+    @contextlib.contextmanager
+    def _reading(self, answer: aiohttp.ClientResponse) -> Iterator[None]:
+        """Around all that is read of an answer: what fails is put into words, and the connection kept or closed."""
         try:
-            yield answer
+            yield
         except (aiohttp.ClientError, TimeoutError) as error:
             _raise(error, closed=self._closed)
         finally:
@@ -271,7 +280,7 @@ async def read(answer: aiohttp.ClientResponse) -> Told:
 async def lines(answer: aiohttp.ClientResponse) -> AsyncGenerator[Told, None]:
     """The lines of an answer that goes on, without those that only say so. `ConnectionFailed` if it falls silent."""
     parts: list[bytes] = []  # of a line that may be very long
-    while True:
+    while not answer.content.at_eof():
         try:
             async with asyncio.timeout(_SILENCE):
                 data = await answer.content.readany()

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Coroutine, Mapping
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaitable, Coroutine, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from typing import TypeVar
 
 import aiohttp
 
@@ -14,6 +15,8 @@ from belljar.sandbox import codec
 from belljar.sandbox.cancellation import wait_to_end
 from belljar.sandbox.codec import Told
 from belljar.sandbox.remote.http_client import NotReached, SandboxServerClient, ServerConnectionFailed, read
+
+T = TypeVar("T")
 
 _END = 10.0
 """Seconds that a server has to end a sandbox before its lease is dropped, which ends it too."""
@@ -109,8 +112,7 @@ class Lease:
             async with AsyncExitStack() as stack:
                 headers = {**self._headers, **(headers or {})}
                 asked = self._door.ask(method, self._path + path, told, data=data, headers=headers, prompt=prompt)
-                async with self._while_held():
-                    answer = await stack.enter_async_context(asked)
+                answer = await self._while_held(stack.enter_async_context(asked))
                 self._answers.add(answer)
                 stack.callback(self._answers.discard, answer)
                 yield answer
@@ -120,14 +122,13 @@ class Lease:
                 self.check()
             raise loss from None
 
-    @asynccontextmanager
-    async def _while_held(self) -> AsyncIterator[None]:
+    async def _while_held(self, asked: Awaitable[T]) -> T:
         """A server that does not answer at all must not be waited for when its lease has ended."""
         try:
             async with asyncio.timeout(None) as wait:
                 self._waits.add(wait)
                 try:
-                    yield
+                    return await asked
                 finally:
                     self._waits.discard(wait)
         except TimeoutError:
