@@ -112,6 +112,17 @@ def test_the_list_says_each_name_in_the_way_that_leads_to_it() -> None:
         asyncio.run(main())
 
 
+def test_a_model_called_like_its_upstream_has_its_bare_name() -> None:
+    async def main() -> None:
+        async with models(upstream(server.base_url, name="sim")) as made:
+            assert [info.id for info in await made.list()] == ["belljar", "sim"]
+            for name in ("sim", "sim/sim"):
+                assert (await made.resolve(name)).name == "sim"
+
+    with LoopbackUpstream(models=["sim"]) as server:
+        asyncio.run(main())
+
+
 def test_a_route_leads_to_the_server() -> None:
     async def main() -> None:
         async with models(upstream(server.base_url)) as made:
