@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
+import os
 import re
 import secrets
 import socket
@@ -450,6 +452,10 @@ def test_responses_at_once_in_sight_and_in_the_background(limited: OpenAI, scene
     assert ask(limited, tools=[]).output_text == "three"
 
 
+def list_blobs(house: House) -> set[str]:
+    return {path.name for path in (house.state / "blobs").glob("[0-9a-f][0-9a-f]/*")}
+
+
 def test_stored_bytes_are_told_before_the_transfer(rationed: House, key: Key, limited: OpenAI) -> None:
     file = limited.files.create(file=("some.bin", bytes(STORED - 10)), purpose="user_data")
     container = limited.containers.create(name="c")
@@ -466,6 +472,12 @@ def test_stored_bytes_are_told_before_the_transfer(rationed: House, key: Key, li
         limited.files.create(file=("more.bin", bytes(11)), purpose="user_data")
     with pytest.raises(openai.RateLimitError, match="Delete files"):
         limited.containers.files.create(container.id, file=("more.bin", bytes(11)))
+    data = f"data:text/plain;base64,{base64.b64encode(os.urandom(11)).decode()}"
+    inline = {"type": "input_file", "filename": "inline.txt", "file_data": data}
+    before = list_blobs(rationed)
+    with pytest.raises(openai.RateLimitError, match="quota_bytes"):
+        ask(limited, input=[{"role": "user", "content": [inline]}], tools=interpreter(container.id))
+    assert list_blobs(rationed) == before, "what is refused leaves nothing on the disk"
     assert limited.containers.files.create(container.id, file=("fits.bin", bytes(10))).bytes == 10
     limited.files.delete(file.id)
     assert limited.files.create(file=("more.bin", bytes(STORED - 10)), purpose="user_data").bytes == STORED - 10
