@@ -52,3 +52,14 @@ def test_everything_is_told_with_help_and_type() -> None:
     assert ["belljar_http_request_seconds", "histogram"] in kinds
     assert ["belljar_http_requests_in_flight", "gauge"] in kinds
     assert len({name for name, _ in kinds}) == len(kinds)
+
+
+def test_names_that_callers_make_up_do_not_add_up() -> None:
+    counter = Counter("turns", "Turns.", ("upstream", "model"))
+    for n in range(3_000):
+        counter.add("sim", f"made-up-{n}")
+    counter.add("sim", "made-up-7")
+    lines = list(counter.format_lines())
+    assert len(lines) == 1_001
+    assert 'turns{upstream="other",model="other"} 2000' in lines
+    assert 'turns{upstream="sim",model="made-up-7"} 2' in lines

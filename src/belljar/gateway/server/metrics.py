@@ -11,6 +11,11 @@ Labels = tuple[str, ...]
 _SECONDS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0)
 
 
+_MOST = 1_000
+"""Values of one counter: callers choose the names of models, and each would stay for ever."""
+_OTHER = "other"
+
+
 class Counter:
     """Only goes up."""
 
@@ -21,7 +26,12 @@ class Counter:
         self._values: dict[Labels, float] = {} if labels else {(): 0}
 
     def add(self, *labels: str, by: float = 1) -> None:
-        self._values[labels] = self._values.get(labels, 0) + by
+        value = self._values.get(labels)
+        if value is None:
+            if len(self._values) >= _MOST:
+                labels = (_OTHER,) * len(labels)
+            value = self._values.get(labels, 0)
+        self._values[labels] = value + by
 
     def format_lines(self) -> Iterator[str]:
         for labels, value in sorted(self._values.items()):
