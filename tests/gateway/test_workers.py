@@ -5,6 +5,7 @@ The workers of `belljar serve --workers 2` are asked one by one, each at the soc
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -65,10 +66,11 @@ def named(container: str) -> list[dict[str, Any]]:
 
 
 def children(house: House) -> dict[int, list[str]]:
-    """Of the parent, with what they were started as."""
+    """Of the parent, with what they were started as; without those that end meanwhile."""
     found: dict[int, list[str]] = {}
     for pid in Path(f"/proc/{house.process.pid}/task/{house.process.pid}/children").read_text().split():
-        found[int(pid)] = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+        with contextlib.suppress(OSError):
+            found[int(pid)] = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
     return found
 
 
