@@ -220,6 +220,57 @@ def _kubernetes_name(value: object) -> str:
     return value.strip()
 
 
+@dataclass(frozen=True, slots=True)
+class WarmPools:
+    """Warm pools of Kubernetes by the tier of memory that their pods have room for, smallest first; None is any."""
+
+    pools: tuple[tuple[str | None, str], ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Each once."""
+        return tuple(dict.fromkeys(name for _, name in self.pools))
+
+    @property
+    def tiers(self) -> tuple[str, ...]:
+        """What a container can be given: all that fits into the largest."""
+        return tuple(tier for tier in TIERS if self.choose(size(tier)) is not None)
+
+    def choose(self, memory: int) -> str | None:
+        """The smallest that is enough for so many bytes; None where none is."""
+        return next((name for tier, name in self.pools if tier is None or memory <= size(tier)), None)
+
+    def __str__(self) -> str:
+        """As it can be given in the environment."""
+        return ",".join(name if tier is None else f"{tier}={name}" for tier, name in self.pools)
+
+
+def read_warm_pools(value: object) -> WarmPools:
+    """From the name of one for all, `1g=small,4g=large`, or a table of that."""
+    if isinstance(value, WarmPools):
+        return value
+    pairs: list[tuple[object, object]] = []
+    if isinstance(value, Mapping):
+        pairs = [*value.items()]
+    elif isinstance(value, str) and "=" in value:
+        pairs = [(tier, name) for tier, _, name in (one.partition("=") for one in _names(value))]
+    else:
+        return WarmPools(((None, _kubernetes_name(value)),))
+    found: dict[str, str] = {}
+    for tier, name in pairs:
+        if tier not in TIERS:
+            raise Wrong(f"a pool for each tier, such as 1g=small,4g=large, with tiers of {', '.join(TIERS)}")
+        if tier in found:
+            raise Wrong(f"a pool for each tier: {tier} has two")
+        try:
+            found[str(tier)] = _kubernetes_name(name)
+        except Wrong as wrong:
+            raise Wrong(f"a pool for each tier: that of {tier} has to be {wrong}") from None
+    if not found:
+        raise Wrong("a pool for each tier: it has none")
+    return WarmPools(tuple((tier, found[tier]) for tier in TIERS if tier in found))
+
+
 def _bucket(value: object) -> str:
     """A bucket and a prefix in it, without a slash at the end."""
     text = _text(value).strip().rstrip("/")
@@ -402,8 +453,9 @@ class Settings:
     """A unix socket that a sandbox server listens on, in place of an address."""
     sandbox_open: bool = _setting(False, _switch, flag="--open")
     """A sandbox server may listen to others without a token: the network keeps them out."""
-    sandbox_warm_pool: str | None = _setting(None, _or_none(_kubernetes_name))
-    """A Kubernetes SandboxWarmPool to claim sandboxes from; not together with `sandbox_url`."""
+    sandbox_warm_pool: WarmPools | None = field(default=None, metadata={"read": _or_none(read_warm_pools)})
+    """A Kubernetes SandboxWarmPool to claim sandboxes from, or one for each tier of memory: 1g=small,4g=large; not
+    together with `sandbox_url`."""
     sandbox_template: str | None = _setting(None, _or_none(_kubernetes_name))
     """The same in the founding documents' words: the warm pool that has this template's name."""
     sandbox_namespace: str = _setting("default", _kubernetes_name)
@@ -498,6 +550,7 @@ class Settings:
             where = first.origin if first.origin == second.origin else f"{first.origin}; {second.origin}"
             raise BadSettings(f"{first.key} and {second.key} are both set ({where}); leave one of them out")
         _check_database(given, values)
+        _check_container_memory(given, values)
         for name, home in _HOMES.items():
             if name not in values:
                 values[name] = home(variables)
@@ -509,14 +562,16 @@ class Settings:
         )
 
     @property
-    def warm_pool(self) -> str | None:
-        """The warm pool of Kubernetes that a gateway claims sandboxes from."""
-        return self.sandbox_warm_pool or self.sandbox_template
+    def warm_pools(self) -> WarmPools | None:
+        """The warm pools of Kubernetes that a gateway claims sandboxes from."""
+        if self.sandbox_warm_pool is not None or self.sandbox_template is None:
+            return self.sandbox_warm_pool
+        return read_warm_pools(self.sandbox_template)
 
     @property
     def runs_elsewhere(self) -> bool:
         """Code runs on sandbox servers or in pods, and not on this host."""
-        return self.sandbox_url is not None or self.warm_pool is not None
+        return self.sandbox_url is not None or self.warm_pools is not None
 
     def check_gateway(self) -> None:
         """What only a gateway needs: a platform, a project, keys of its upstreams."""
@@ -620,6 +675,17 @@ def _check_database(given: Mapping[str, _Given], values: Mapping[str, object]) -
             )
 
 
+def _check_container_memory(given: Mapping[str, _Given], values: Mapping[str, object]) -> None:
+    """A container that asks for nothing has to get a pod."""
+    pools, memory = values.get("sandbox_warm_pool"), values.get("container_memory")
+    if isinstance(pools, WarmPools) and isinstance(memory, str) and memory not in pools.tiers:
+        one = given["container_memory"]
+        raise BadSettings(
+            f"{one.key}: {memory!r} is more than any pool of sandbox_warm_pool has, {pools} ({one.origin}); set it to "
+            f"{pools.tiers[-1]} or less, or name a pool for {memory}"
+        )
+
+
 _API_READERS: Mapping[str, Reader] = {
     one.name: one.metadata["read"] for one in fields(ApiSettings) if "read" in one.metadata
 }
@@ -639,7 +705,7 @@ _FOUNDING: Mapping[str, str] = {
 
 def _plain(value: object) -> object:
     match value:
-        case Path():
+        case Path() | WarmPools():
             return str(value)
         case Upstream():
             told = {one.name: getattr(value, one.name) for one in fields(value)}

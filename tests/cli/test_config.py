@@ -87,6 +87,11 @@ def test_sound_settings(belljar: Command, file: Path) -> None:
             "none ({file}); change it or leave it out",
         ),
         (
+            "sandbox_warm_pool: {1g: small, 2g: large}",
+            "sandbox_warm_pool: {{'1g': 'small', '2g': 'large'}} is not a pool for each tier, such as "
+            "1g=small,4g=large, with tiers of 1g, 4g, 16g, 64g, or none ({file}); change it or leave it out",
+        ),
+        (
             "upstreams: {x: {base_url: http://x, api_key_env: NOT_THERE}}",
             "upstreams.x.api_key_env: NOT_THERE is not set",
         ),

@@ -26,6 +26,7 @@ from tests.helpers.coroutine_tests import PATIENCE, blocks, pytest_pyfunc_call, 
 from tests.helpers.forked import Forked
 from tests.kubernetes.cluster import Cluster, access
 
+from belljar.config import read_warm_pools
 from belljar.sandbox.base import Attached, Cell, Limits, Sandbox, SandboxHandle, SandboxSource, Spec, Workspace
 from belljar.sandbox.kubernetes import ClaimSource
 from belljar.sandbox.local import cgroups
@@ -85,7 +86,9 @@ class Claimed:
                 space = await cluster.namespace()
                 await space.pool(replicas=2)
                 way, port = access(cluster.server), cluster.port
-                self._source = ClaimSource(way, namespace=space.name, pool="pool", deployment="contract", port=port)
+                self._source = ClaimSource(
+                    way, namespace=space.name, pools=read_warm_pools("pool"), deployment="contract", port=port
+                )
                 self._stack.push_async_callback(self._source.close)
         return self._source
 

@@ -13,6 +13,7 @@ from tests.helpers.programs import has_control_plane
 from tests.kubernetes.cluster import Cluster, Namespace, access
 from tests.kubernetes.door import Door
 
+from belljar.config import read_warm_pools
 from belljar.sandbox.kubernetes import ClaimSource
 from belljar.sandbox.kubernetes.access import ClusterAccess
 
@@ -63,10 +64,10 @@ def sources(cluster: Cluster, space: Namespace) -> Sources:
     """Makes sources over the test's namespace: `async with sources() as source:` takes any option of a source."""
 
     @asynccontextmanager
-    async def make(way: ClusterAccess | None = None, **options: Any) -> AsyncIterator[ClaimSource]:
+    async def make(way: ClusterAccess | None = None, pools: str = "pool", **options: Any) -> AsyncIterator[ClaimSource]:
         known = {
             "namespace": space.name,
-            "pool": "pool",
+            "pools": read_warm_pools(pools),
             "deployment": space.name,
             "port": cluster.port,
             "patience": 60,

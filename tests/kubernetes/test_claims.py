@@ -13,11 +13,12 @@ import pytest
 from tests.kubernetes.cluster import Cluster, Namespace, access, eventually
 from tests.kubernetes.conftest import Sources
 
-from belljar.errors import BadSettings, NoneFree, Refused
+from belljar.errors import BadSettings, InvalidRequest, NoneFree, Refused
 from belljar.sandbox.base import Cell, Sandbox, SandboxHandle, Spec
 from belljar.sandbox.kubernetes import ClaimSource, claim_objects, claims
 from belljar.sandbox.kubernetes.api_client import ApiClient, ApiError
 from belljar.sandbox.outputs import Run, fold
+from belljar.sandbox.validation import make_spec
 
 CLAIMS = {
     "apiGroups": ["extensions.agents.x-k8s.io"],
@@ -70,6 +71,35 @@ async def test_with_an_empty_pool_a_pod_is_made_for_the_claim(space: Namespace, 
     async with sources() as source, source.acquire(Spec(), name="bj-cold") as sandbox:
         assert await space.names("pods") == {"bj-cold"}
         assert (await run(sandbox, "1 + 1")).text == "2"
+
+
+async def test_the_memory_that_is_asked_for_chooses_the_pool(space: Namespace, sources: Sources) -> None:
+    await space.pool("small")
+    await space.pool("large")
+    async with sources(pools="1g=small,4g=large") as source:
+        for memory, pool in ("512m", "small"), ("1g", "small"), ("1025m", "large"), ("4g", "large"):
+            async with source.acquire(make_spec(memory=memory)) as sandbox:
+                [claim] = await space.list("sandboxclaims")
+                assert claim["spec"]["warmPoolRef"]["name"] == pool
+                assert (await run(sandbox, "6 * 7")).text == "42"
+        expected = (
+            r"^memory: 16 GiB \(a container's memory_limit\) is more than any warm pool has, 1g=small,4g=large; "
+            r"ask for 4g or less, or add one to sandbox_warm_pool$"
+        )
+        with pytest.raises(InvalidRequest, match=expected):
+            async with source.acquire(make_spec(memory="16g")):
+                pass
+        assert await space.names("sandboxclaims") == set()
+
+
+async def test_each_pool_is_looked_at_before_the_first_sandbox(space: Namespace, sources: Sources) -> None:
+    await space.pool("small")
+    async with sources(pools="1g=small,4g=large") as source:
+        with pytest.raises(BadSettings, match=r"^sandbox_warm_pool: there is no warm pool 'large' in the namespace"):
+            await source.prepare()
+        await space.pool("large")
+        await source.prepare()
+        assert source.isolation is not None
 
 
 async def test_more_at_once_than_the_pool_has(space: Namespace, sources: Sources) -> None:
@@ -152,7 +182,7 @@ async def test_a_pool_that_is_not_there_is_told_with_the_command_that_makes_it(
     space: Namespace, sources: Sources
 ) -> None:
     await space.template("python")
-    async with sources(pool="python") as source:
+    async with sources(pools="python") as source:
         with pytest.raises(BadSettings) as caught:
             async with source.acquire(Spec()):
                 pass

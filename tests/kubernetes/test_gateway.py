@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import pytest
-from openai import InternalServerError, OpenAI
+from openai import BadRequestError, InternalServerError, OpenAI
 from tests.gateway.houses import House, Scene
 from tests.gateway.test_first_minute import cell, logs
 from tests.gateway.test_loop import ask
@@ -37,6 +37,12 @@ class Far:
 
     def names(self, plural: str) -> set[str]:
         return self(self.space.names(plural))
+
+    def pools(self, container: str) -> list[str]:
+        """Those that the claims for this container are on."""
+        claims = self(self.space.list("sandboxclaims"))
+        named = [one for one in claims if one["metadata"]["annotations"].get("belljar.dev/container") == container]
+        return [one["spec"]["warmPoolRef"]["name"] for one in named]
 
     def crash(self, why: str) -> None:
         """The pod of the only claim."""
@@ -69,8 +75,8 @@ def house(cluster: Cluster, space: Namespace, scene: Scene, tmp_path: Path) -> C
     config = tmp_path / "kubeconfig"
     config.write_text(kubeconfig(cluster.server.url, cluster.server.authority, cluster.server.token))
 
-    def make(*flags: str, **variables: str) -> House:
-        place = ("--sandbox-warm-pool", "pool", "--sandbox-namespace", space.name)
+    def make(*flags: str, pools: str = "pool", **variables: str) -> House:
+        place = ("--sandbox-warm-pool", pools, "--sandbox-namespace", space.name)
         behind = ("--upstream", f"loop={scene.server.base_url}")
         known = {"KUBECONFIG": str(config), "BELLJAR_SANDBOX_PORT": str(cluster.port), **variables}
         return House(tmp_path / "state", *place, *behind, *flags, environment=known)
@@ -108,6 +114,33 @@ async def test_code_runs_in_a_claimed_pod_for_as_long_as_the_container_has_it(
             assert client.containers.files.content.retrieve(file.id, container_id=file.container_id).read() == b"file"
             client.containers.delete(cell(first).container_id)
             until(lambda: not far.names("sandboxclaims"))
+
+    await asyncio.to_thread(scenario)
+
+
+async def test_a_container_is_in_a_pod_of_its_tier(space: Namespace, house: Callable[..., House], scene: Scene) -> None:
+    await space.pool("small")
+    await space.pool("large")
+    far = Far(space)
+
+    def scenario() -> None:
+        with house(pools="1g=small,4g=large") as gateway, opened(gateway) as client:
+            assert f"warm pool 1g=small,4g=large in namespace {space.name}" in gateway.told["isolation"]
+            until(lambda: ready(gateway)[0] == 200)
+            made = client.containers.create(name="large", memory_limit="4g")
+            scene.play([python("6 * 7")], "42")
+            tool = {"type": "code_interpreter", "container": made.id}
+            assert logs(ask(client, tools=[tool])) == "42"
+            assert far.pools(made.id) == ["large"]
+            client.containers.delete(made.id)
+            auto = {"type": "code_interpreter", "container": {"type": "auto", "memory_limit": "16g"}}
+            for refused in (
+                lambda: client.containers.create(name="huge", memory_limit="16g"),
+                lambda: ask(client, tools=[auto]),
+            ):
+                with pytest.raises(BadRequestError, match="Supported values are: '1g', and '4g'") as caught:
+                    refused()
+                assert "memory_limit" in str(caught.value.param)
 
     await asyncio.to_thread(scenario)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from belljar import config
-from belljar.config import Settings, Upstream
+from belljar.config import Settings, Upstream, read_warm_pools
 from belljar.errors import BadSettings
 
 CODE = "providers.code_interpreter"
@@ -354,13 +354,85 @@ def test_both_kinds_of_sandbox_from_two_layers(tmp_path: Path) -> None:
 
 
 def test_a_template_is_the_warm_pool_of_its_name(tmp_path: Path) -> None:
-    assert load(tmp_path, BELLJAR_SANDBOX_TEMPLATE="x").warm_pool == "x"
-    assert load(tmp_path, BELLJAR_SANDBOX_WARM_POOL="x").warm_pool == "x"
-    assert load(tmp_path).warm_pool is None
+    assert load(tmp_path, BELLJAR_SANDBOX_TEMPLATE="x").warm_pools == read_warm_pools("x")
+    assert load(tmp_path, BELLJAR_SANDBOX_WARM_POOL="x").warm_pools == read_warm_pools("x")
+    assert load(tmp_path).warm_pools is None
     with pytest.raises(BadSettings, match=r"^sandbox_url and sandbox_warm_pool are both set \(.*_URL; .*_WARM_POOL\)"):
         load(tmp_path, BELLJAR_SANDBOX_URL="http://x", BELLJAR_SANDBOX_WARM_POOL="x")
     with pytest.raises(BadSettings, match=r"^sandbox_warm_pool and sandbox_template are both set"):
         load(tmp_path, BELLJAR_SANDBOX_TEMPLATE="x", BELLJAR_SANDBOX_WARM_POOL="x")
+
+
+@pytest.mark.parametrize(
+    ("file", "written"),
+    [
+        ("sandbox_warm_pool = 'small'", None),
+        ("[sandbox_warm_pool]\n4g = 'large'\n1g = 'small'", None),
+        ("", "4g=large,1g=small"),
+        ("sandbox_warm_pool = 'other'", " 1g=small 4g=large "),
+    ],
+)
+def test_warm_pools_by_tier(tmp_path: Path, file: str, written: str | None) -> None:
+    variables = {} if written is None else {"BELLJAR_SANDBOX_WARM_POOL": written}
+    settings = load(tmp_path, file=file, **variables)
+    assert settings.warm_pools is not None
+    by_tier = written is not None or file.startswith("[")
+    assert str(settings.warm_pools) == ("1g=small,4g=large" if by_tier else "small")
+    [shown] = [one.value for one in settings.shown() if one.name == "sandbox_warm_pool"]
+    assert load(tmp_path, BELLJAR_SANDBOX_WARM_POOL=str(shown)).warm_pools == settings.warm_pools
+    given = Settings.load(environment={}, flags={"sandbox_warm_pool": settings.warm_pools})
+    assert given.warm_pools == settings.warm_pools
+
+
+@pytest.mark.parametrize(
+    ("pools", "asked", "found", "tiers"),
+    [
+        ("any", 100 << 30, "any", "1g 4g 16g 64g"),
+        ("1g=small,4g=large", 64 << 20, "small", "1g 4g"),
+        ("1g=small,4g=large", 1 << 30, "small", "1g 4g"),
+        ("1g=small,4g=large", (1 << 30) + 1, "large", "1g 4g"),
+        ("1g=small,4g=large", (4 << 30) + 1, None, "1g 4g"),
+        ("16g=huge", 1 << 30, "huge", "1g 4g 16g"),
+        ("1g=small,64g=huge", 4 << 30, "huge", "1g 4g 16g 64g"),
+    ],
+)
+def test_the_smallest_warm_pool_that_is_enough(pools: str, asked: int, found: str | None, tiers: str) -> None:
+    read = read_warm_pools(pools)
+    assert (read.choose(asked), " ".join(read.tiers)) == (found, tiers)
+
+
+@pytest.mark.parametrize(
+    ("written", "message"),
+    [
+        ("2g=small", r"'2g=small' is not a pool for each tier, such as .* with tiers of 1g, 4g, 16g, 64g, or none \("),
+        ("1g=small,large", r"'1g=small,large' is not a pool for each tier, such as"),
+        ("1g=a,1g=b", r"'1g=a,1g=b' is not a pool for each tier: 1g has two, or none \("),
+        ("1g=Small", r"'1g=Small' is not a pool .*: that of 1g has to be a name of Kubernetes: .*, or none \("),
+        ("1g=", r"'1g=' is not a pool for each tier: that of 1g has to be a name"),
+        ("=", r"'=' is not a pool for each tier"),
+        ("small,large", r"'small,large' is not a name of Kubernetes"),
+    ],
+)  # fmt: skip
+def test_warm_pools_that_are_not(tmp_path: Path, written: str, message: str) -> None:
+    with pytest.raises(BadSettings, match=rf"^sandbox_warm_pool: {message}"):
+        load(tmp_path, BELLJAR_SANDBOX_WARM_POOL=written)
+
+
+@pytest.mark.parametrize("table", ["sandbox_warm_pool = {}", "sandbox_warm_pool = {1g = 3}", "sandbox_warm_pool = []"])
+def test_a_table_of_warm_pools_that_is_not(tmp_path: Path, table: str) -> None:
+    with pytest.raises(BadSettings, match=r"^sandbox_warm_pool: .* is not a .*config\.toml"):
+        load(tmp_path, file=table)
+
+
+def test_a_container_that_asks_for_nothing_has_a_pool(tmp_path: Path) -> None:
+    expected = (
+        r"^container_memory: '16g' is more than any pool of sandbox_warm_pool has, 1g=small,4g=large "
+        r"\(.*BELLJAR_CONTAINER_MEMORY\); set it to 4g or less, or name a pool for 16g$"
+    )
+    with pytest.raises(BadSettings, match=expected):
+        load(tmp_path, BELLJAR_SANDBOX_WARM_POOL="1g=small,4g=large", BELLJAR_CONTAINER_MEMORY="16g")
+    load(tmp_path, BELLJAR_SANDBOX_WARM_POOL="1g=small,4g=large", BELLJAR_CONTAINER_MEMORY="4g")
+    load(tmp_path, BELLJAR_SANDBOX_WARM_POOL="small", BELLJAR_CONTAINER_MEMORY="64g")
 
 
 @pytest.mark.parametrize(

@@ -85,14 +85,14 @@ def _examine_server(settings: Settings, *, as_json: bool) -> int:
     from belljar.sandbox.packages.stack import judge_stack
 
     source = cast("RemoteSource", settled_source(settings))
-    pool, urls = settings.warm_pool, settings.sandbox_url or ()
+    pools, urls = settings.warm_pools, settings.sandbox_url or ()
     looked_at = [(url, settled_source(replace(settings, sandbox_url=(url,)))) for url in urls]
     remedy = "see that it runs, and what `belljar doctor` says on its host"
     where: dict[str, object] = {"sandbox_url": urls[0] if len(urls) == 1 else [*urls]}
     what = "sandbox server"
-    if pool is not None:
+    if pools is not None:
         what, remedy = "warm pool", "see docs/kubernetes.md for what the cluster needs"
-        looked_at, where = [(f"{pool} in {settings.sandbox_namespace}", source)], {"sandbox_warm_pool": pool}
+        looked_at, where = [(f"{pools} in {settings.sandbox_namespace}", source)], {"sandbox_warm_pool": str(pools)}
     checks: list[Check] = []
     for place, one in looked_at:
         one = cast("RemoteSource", one)

@@ -105,7 +105,7 @@ _FLAGS = (
 
 def main(args: argparse.Namespace) -> int:
     settings = settings_flags.load_settings({name: getattr(args, name) for name in _FLAGS}, file=args.config)
-    if settings.code_interpreter and settings.sandbox_url is None and settings.warm_pool is None:
+    if settings.code_interpreter and settings.sandbox_url is None and settings.warm_pools is None:
         from belljar.sandbox.local.probe import check_platform
 
         check_platform()

@@ -47,7 +47,10 @@ def add_sandbox_url(parser: argparse.ArgumentParser) -> None:
 
 def add_warm_pool(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--sandbox-warm-pool", metavar="NAME", help="run code in pods claimed from this warm pool of Kubernetes"
+        "--sandbox-warm-pool",
+        metavar="NAME",
+        help="run code in pods claimed from this warm pool of Kubernetes, or from one for each tier of memory: "
+        "1g=small,4g=large",
     )
     parser.add_argument("--sandbox-namespace", metavar="NAME", help="the namespace of that pool (default)")
 

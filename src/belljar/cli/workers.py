@@ -131,7 +131,7 @@ class _Parent:
     async def _start_all(self, announce: Callable[[dict[str, Any]], None]) -> None:
         urls = self._settings.sandbox_url
         watched: list[asyncio.Task[None]] = []
-        if self._settings.code_interpreter and urls is None and self._settings.warm_pool is None:
+        if self._settings.code_interpreter and urls is None and self._settings.warm_pools is None:
             path = self._place / "sandbox.sock"
             flags = [*self._config, *_worker_arguments(self._args, _OF_SANDBOXES)]
             server, _ = await self._start(["sandbox", "--with-parent", "--socket", str(path), *flags])

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Literal, Self, cast
 
 from belljar import __version__
-from belljar.config import Settings, Upstream
+from belljar.config import TIERS, Settings, Upstream
 from belljar.errors import BadSettings, BelljarError, InvalidRequest
 from belljar.gateway.builtin_model import model as builtin_model
 from belljar.gateway.containers import Containers, Policy, find_sandboxes
@@ -170,7 +170,7 @@ class Gateway:
         self._preparing = asyncio.create_task(ground.get_ready())
         stack.push_async_callback(_cancel, self._preparing)
         # A claim of the only gateway goes with it: nobody else would know which of them to delete.
-        policy = _policy(settings, lasting=not self._private and settings.warm_pool is None)
+        policy = _policy(settings, lasting=not self._private and settings.warm_pools is None)
         membership = self._membership = await self._join(records)
         peers = None if membership.alone else Peers(records, membership)
         if peers is not None:
@@ -443,6 +443,7 @@ def _policy(settings: Settings, *, lasting: bool) -> Policy:
         minutes=settings.container_minutes,
         timeout=settings.timeout,
         memory=settings.container_memory,
+        tiers=TIERS if settings.warm_pools is None else settings.warm_pools.tiers,
         packages=settings.packages,
         isolation=cast(Literal["per_container", "per_call"], settings.isolation),
         sandboxes_per_owner=settings.quota_sandboxes,

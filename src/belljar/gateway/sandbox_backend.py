@@ -9,7 +9,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeAlias
 
-from belljar.config import Settings
+from belljar.config import Settings, WarmPools
 from belljar.errors import BadSettings, BelljarError, CannotConfine, Refused
 from belljar.sandbox.base import Attached, Sandbox, SandboxHandle, SandboxSource, Spec
 from belljar.sandbox.default import options as source_options
@@ -77,8 +77,8 @@ async def find_backend(
     """
     if not settings.code_interpreter:
         return _nowhere()
-    if settings.warm_pool is not None:
-        return _pods(settings, settings.warm_pool, (await deployment()).hex()[:16], find_sandboxes)
+    if settings.warm_pools is not None:
+        return _pods(settings, settings.warm_pools, (await deployment()).hex()[:16], find_sandboxes)
     return await _jail(settings) if settings.sandbox_url is None else _server(settings, settings.sandbox_url)
 
 
@@ -184,7 +184,9 @@ def _server(settings: Settings, urls: tuple[str, ...]) -> SandboxBackend:
 # -- pods of Kubernetes -----------------------------------------------------------------------------------------------
 
 
-def _pods(settings: Settings, pool: str, deployment: str, find_sandboxes: FindSandboxes | None) -> SandboxBackend:
+def _pods(
+    settings: Settings, pools: WarmPools, deployment: str, find_sandboxes: FindSandboxes | None
+) -> SandboxBackend:
     from belljar.sandbox.kubernetes import ClaimSource
     from belljar.sandbox.kubernetes.access import find_access
 
@@ -192,7 +194,7 @@ def _pods(settings: Settings, pool: str, deployment: str, find_sandboxes: FindSa
     source = ClaimSource(
         access,
         namespace=settings.sandbox_namespace,
-        pool=pool,
+        pools=pools,
         deployment=deployment,
         port=settings.sandbox_port,
         token=settings.sandbox_token,
@@ -200,7 +202,7 @@ def _pods(settings: Settings, pool: str, deployment: str, find_sandboxes: FindSa
         most=settings.max_sandboxes,
         kept=find_sandboxes,
     )
-    place = f"warm pool {pool} in namespace {settings.sandbox_namespace} at {access.url}"
+    place = f"warm pool {pools} in namespace {settings.sandbox_namespace} at {access.url}"
 
     async def get_ready() -> None:
         await _prepare(source.prepare)

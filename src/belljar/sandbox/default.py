@@ -12,7 +12,7 @@ import secrets
 import threading
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
-from belljar.config import Settings, Wrong, sandbox_address
+from belljar.config import Settings, WarmPools, Wrong, sandbox_address
 from belljar.errors import InvalidRequest
 from belljar.sandbox.local import probe
 
@@ -79,15 +79,15 @@ def remote_source(
     return RemoteSource(urls[0], token=settings.sandbox_token, patience=patience)
 
 
-def claimed_source(settings: Settings, pool: str) -> ClaimSource:
-    """Pods of that warm pool of Kubernetes, for this process alone."""
+def claimed_source(settings: Settings, pools: WarmPools) -> ClaimSource:
+    """Pods of those warm pools of Kubernetes, for this process alone."""
     from belljar.sandbox.kubernetes import ClaimSource
     from belljar.sandbox.kubernetes.access import find_access
 
     return ClaimSource(
         find_access(),
         namespace=settings.sandbox_namespace,
-        pool=pool,
+        pools=pools,
         deployment=f"own-{secrets.token_hex(8)}",
         port=settings.sandbox_port,
         token=settings.sandbox_token,
@@ -98,8 +98,8 @@ def claimed_source(settings: Settings, pool: str) -> ClaimSource:
 
 def settled_source(settings: Settings, *, preload: bool = True) -> LocalSource | Elsewhere:
     """Where a command's code runs, as the settings say. A person waits: not long for a server that is away."""
-    if settings.warm_pool is not None:
-        return claimed_source(settings, settings.warm_pool)
+    if settings.warm_pools is not None:
+        return claimed_source(settings, settings.warm_pools)
     if settings.sandbox_url is None:
         return local_source(settings, warm=0, preload=preload)
     return remote_source(settings, settings.sandbox_url, patience=min(settings.claim_timeout, _PATIENCE))
@@ -138,8 +138,8 @@ def _default_source() -> LocalSource | Elsewhere:
     with _lock:
         if _source is None or _source[0] != os.getpid():
             settings = Settings.load()
-            if settings.warm_pool is not None:
-                return claimed_source(settings, settings.warm_pool)
+            if settings.warm_pools is not None:
+                return claimed_source(settings, settings.warm_pools)
             if settings.sandbox_url is not None:
                 return remote_source(settings, settings.sandbox_url)
             made = local_source(settings)

@@ -16,8 +16,12 @@ from belljar.sandbox.kubernetes.claim_objects import ClaimEnd, Pending, Ready
 class Claim:
     """First wanted, then made, then ready, then ended; it may end at any point, and never goes back."""
 
-    def __init__(self, name: str, container: str | None, epoch: int | None, *, deadline: float) -> None:
+    def __init__(
+        self, name: str, container: str | None, epoch: int | None, *, deadline: float, pool: str | None = None
+    ) -> None:
         self.name = name
+        self.pool = pool
+        """The warm pool that it is on; None where another made it."""
         self.container = container
         self.epoch = epoch
         """Under which it is held; None where it is nobody else's in any case."""

@@ -59,14 +59,13 @@ class ClaimEvents:
 
 
 class Claims:
-    """Those on one warm pool, for one deployment. Belongs to an event loop."""
+    """Those in one namespace, for one deployment. Belongs to an event loop."""
 
     def __init__(
         self,
         api: ApiClient,
         *,
         namespace: str,
-        pool: str,
         deployment: str,
         patience: float,
         kept: Kept | None = None,
@@ -77,7 +76,7 @@ class Claims:
         `kept` tells which claims of the deployment somebody counts on; None where nobody else makes such: then all that
         are not held here are of one that was here before.
         """
-        self.namespace, self.pool = namespace, pool
+        self.namespace = namespace
         self._patience = patience
         self._api = api
         self._deployment = deployment
@@ -116,9 +115,11 @@ class Claims:
     # -- one claim ------------------------------------------------------------------------------------------------
 
     @asynccontextmanager
-    async def hold(self, name: str, container: str | None = None, epoch: int | None = None) -> AsyncIterator[Claim]:
+    async def hold(
+        self, name: str, pool: str, container: str | None = None, epoch: int | None = None
+    ) -> AsyncIterator[Claim]:
         """A claim that is made here and deleted at the end, whatever happens, unless it is passed on."""
-        async with self._held_here(Claim(name, container, epoch, deadline=self._deadline())) as claim:
+        async with self._held_here(Claim(name, container, epoch, deadline=self._deadline(), pool=pool)) as claim:
             async with self._in_time(claim):
                 await self._meet_server()
                 await self._make(claim)
@@ -197,7 +198,8 @@ class Claims:
         async with self._in_time(claim):
             await claim.settle()
         if claim.ended is not None:
-            raise self._failure(claim.ended)
+            assert claim.pool is not None
+            raise self._failure(claim.pool, claim.ended)
         assert claim.ready is not None
         waited = asyncio.get_running_loop().time() - (claim.deadline - self._patience)
         self.events.ready(waited, claim.ready.launch)
@@ -216,20 +218,24 @@ class Claims:
             why = claim.why
             if self.watch.problem is not None:
                 why = f"the API server at {self._api.url} does not answer as it should: {self.watch.problem}"
+            wanted = f"word of the claim {claim.name}"
+            if claim.pool is not None:
+                wanted = f"sandbox of the warm pool {claim.pool!r}"
             raise Refused(
-                f"no sandbox of the warm pool {self.pool!r} came within {self._patience:g} s: {why}; "
+                f"no {wanted} came within {self._patience:g} s: {why}; "
                 f"see kubectl -n {self.namespace} describe sandboxclaim,pod, or wait longer (claim_timeout)"
             ) from None
 
     async def _make(self, claim: Claim) -> None:
         """POST it. A lost answer is no harm: the name is taken then, and the claim says who asked for it."""
+        assert claim.pool is not None
         pauses = _growing()
         while True:
             now = self._api.now()
             claim.expires = now + self._life
             body = claim_objects.write(
                 claim.name,
-                pool=self.pool,
+                pool=claim.pool,
                 deployment=self._deployment,
                 request=claim.request,
                 container=claim.container,
@@ -441,18 +447,18 @@ class Claims:
             return Refused(f"{where} does not answer as it should: {error}")
         return BadSettings(f"kubernetes: {where} does not take our claim ({error.status} {error})")
 
-    def _failure(self, ended: ClaimEnd) -> BelljarError:
+    def _failure(self, pool: str, ended: ClaimEnd) -> BelljarError:
         if ended.reason == "WarmPoolNotFound":
             return BadSettings(
-                f"sandbox_warm_pool: there is no warm pool {self.pool!r} in the namespace {self.namespace!r}; make one "
-                f"of the template of that name: {claim_objects.pool_command(self.pool, self.namespace)}"
+                f"sandbox_warm_pool: there is no warm pool {pool!r} in the namespace {self.namespace!r}; make one "
+                f"of the template of that name: {claim_objects.pool_command(pool, self.namespace)}"
             )
         if ended.reason == "TemplateNotFound":
             return BadSettings(
-                f"sandbox_warm_pool: the warm pool {self.pool!r} in the namespace {self.namespace!r} is of a template "
+                f"sandbox_warm_pool: the warm pool {pool!r} in the namespace {self.namespace!r} is of a template "
                 f"that is not there ({ended.message}); make it, or name another pool"
             )
-        return Refused(f"Kubernetes gave no sandbox of the warm pool {self.pool!r}: {ended.why}")
+        return Refused(f"Kubernetes gave no sandbox of the warm pool {pool!r}: {ended.why}")
 
 
 def _spawn(act: Coroutine[None, None, None], among: set[asyncio.Task[None]]) -> asyncio.Task[None]:

@@ -9,7 +9,9 @@ import secrets
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, closing
 
-from belljar.errors import Fenced, Lost, NoneFree, Refused
+from belljar.config import WarmPools
+from belljar.errors import Fenced, InvalidRequest, Lost, NoneFree, Refused
+from belljar.sandbox import explain
 from belljar.sandbox.base import Attached, SandboxHandle, Spec
 from belljar.sandbox.kubernetes import claim_objects
 from belljar.sandbox.kubernetes.access import ClusterAccess
@@ -31,14 +33,14 @@ _log = logging.getLogger("belljar.sandbox.kubernetes")
 
 
 class ClaimSource:
-    """Gives sandboxes of the warm pool `pool`. Belongs to one event loop."""
+    """Gives sandboxes of the warm pools `pools`. Belongs to one event loop."""
 
     def __init__(
         self,
         access: ClusterAccess,
         *,
         namespace: str,
-        pool: str,
+        pools: WarmPools,
         deployment: str,
         port: int = 8080,
         token: str | None = None,
@@ -55,9 +57,8 @@ class ClaimSource:
         self.isolation: str | None = None
         """What keeps code apart there, in its own words; None before any was asked."""
         self._api = ApiClient(access)
-        self.claims = Claims(
-            self._api, namespace=namespace, pool=pool, deployment=deployment, patience=patience, kept=kept
-        )
+        self.claims = Claims(self._api, namespace=namespace, deployment=deployment, patience=patience, kept=kept)
+        self._pools = pools
         self._port, self._token = port, token
         self._patience, self._most = patience, most
         self._places = Places(most)
@@ -70,17 +71,18 @@ class ClaimSource:
         return None if trouble is None else f"the API server at {self._api.url} does not answer as it should: {trouble}"
 
     async def prepare(self) -> None:
-        """Claim a sandbox, learn what its server has, and give it up: whatever is not set up right shows here.
+        """Claim a sandbox of each pool, learn what its server has, and give it up: what is not set up right shows here.
 
         `BadSettings` for what will not change by itself, `Refused` for what may. A full house is none of it: what is in
         the pods is then learnt from the first.
         """
         await self.claims.check()
-        with contextlib.suppress(NoneFree):
-            async with self._places.wait(0.0), self.claims.hold(_new_name()) as claim:
-                ready = await self.claims.wait(claim)
-                async with self._server(claim, ready) as remote:
-                    await self._learn(remote)
+        for pool in self._pools.names:
+            with contextlib.suppress(NoneFree):
+                async with self._places.wait(0.0), self.claims.hold(_new_name(), pool) as claim:
+                    ready = await self.claims.wait(claim)
+                    async with self._server(claim, ready) as remote:
+                        await self._learn(remote)
 
     @asynccontextmanager
     async def acquire(
@@ -95,11 +97,12 @@ class ClaimSource:
         """A sandbox in a pod of its own; claim and pod are gone when the context ends, unless it was passed on.
 
         `name` is the claim's, if it is not made of the container's. `wait` is for a place among those that there may be
-        of this gateway's; a claim is waited for as long as it may take.
+        of this gateway's; a claim is waited for as long as it may take. The pool is the smallest with enough memory.
         """
+        pool = self._choose_pool(spec.limits.memory)
         if name is None and container is not None and epoch is not None:
             name = claim_objects.name_for(container, epoch)
-        async with self._places.wait(wait), self.claims.hold(name or _new_name(), container, epoch) as claim:
+        async with self._places.wait(wait), self.claims.hold(name or _new_name(), pool, container, epoch) as claim:
             ready = await self.claims.wait(claim)
             async with self._server(claim, ready) as remote, AsyncExitStack() as stack:
                 async with claim.while_it_lives():
@@ -161,7 +164,7 @@ class ClaimSource:
         return ClaimSource(
             self._access,
             namespace=self.claims.namespace,
-            pool=self.claims.pool,
+            pools=self._pools,
             deployment=self._deployment,
             port=self._port,
             token=self._token,
@@ -172,6 +175,16 @@ class ClaimSource:
 
     def shut(self) -> None:
         """Nothing is left of what `hold` gave."""
+
+    def _choose_pool(self, memory: int) -> str:
+        pool = self._pools.choose(memory)
+        if pool is None:
+            raise InvalidRequest(
+                f"memory: {explain.size(memory)} (a container's memory_limit) is more than any warm pool has, "
+                f"{self._pools}; ask for {self._pools.tiers[-1]} or less, or add one to sandbox_warm_pool",
+                param="memory",
+            )
+        return pool
 
     # -- a pod ----------------------------------------------------------------------------------------------------
 
