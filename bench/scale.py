@@ -1,18 +1,24 @@
-"""Measure what several gateways cost against one: processor time a request, and of one that lands on the wrong gateway.
+"""Measure what several gateways cost against one, and what a claimed pod costs against a sandbox server's address.
 
 `.venv/bin/python bench/scale.py`, or with `--quick`. One gateway with its own jail and two workers over a sandbox
 server run side by side and are asked in turns, so that a busy minute is busy for both; all that is below each counts,
 the jail too. Bars: bench/scale_bars.toml. The built-in model answers, so that no other server is measured with them.
+
+`claim` is apart from these: the time from asking for a sandbox to its first result, by a claim on a warm pool and
+straight from the sandbox server that the pods share, in turns. The API server is that of the tests, and so are those
+that stand in for agent-sandbox's controller and the kubelet, in the same process: no cluster's own times are in it.
 """
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import json
 import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -22,13 +28,20 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from tests.kubernetes.cluster import Cluster, access, eventually
+
+from belljar.config import read_warm_pools
+from belljar.sandbox.base import Cell, SandboxSource, Spec
+from belljar.sandbox.kubernetes import ClaimSource
+from belljar.sandbox.outputs import fold
+from belljar.sandbox.remote import RemoteSource
 from bench import reporting, table
 from bench.processes import descendants, spent
 from bench.reporting import say
 
 SCRIPT = Path(__file__).name
 BARS = Path(__file__).with_name("scale_bars.toml")
-MEASURES = ("plain", "code", "wrong")
+MEASURES = ("plain", "code", "wrong", "claim")
 _LANES = 16
 
 
@@ -159,15 +172,63 @@ def measure_wrong(house: House, turns: int, count: int) -> table.Row:
     return row("wrong-gateway", what, found, "one that did", turns * count)
 
 
+async def time_first_result(source: SandboxSource) -> float:
+    """Milliseconds from asking for a sandbox to the result of its first cell."""
+    began = time.perf_counter()
+    async with source.acquire(Spec()) as sandbox:
+        found = fold([output async for output in sandbox.run(Cell("6 * 7"))])
+        took = time.perf_counter() - began
+        assert found.text == "42", found
+    return took * 1e3
+
+
+async def measure_claim(times: int) -> table.Row:
+    with tempfile.TemporaryDirectory() as home:
+        async with Cluster("fake", Path(home)).running() as cluster:
+            space = await cluster.namespace()
+            await space.pool(replicas=1)
+            direct = RemoteSource(f"unix://{cluster.shared.socket}")
+            claimed = ClaimSource(
+                access(cluster.server),
+                namespace=space.name,
+                pools=read_warm_pools("pool"),
+                deployment="bench",
+                port=cluster.port,
+            )
+            try:
+                await direct.prepare()
+                await claimed.prepare()
+                launches: list[str] = []
+                claimed.claims.events.ready = lambda seconds, launch: launches.append(launch)
+                pairs = []
+                for _ in range(times):
+                    await eventually(lambda: space.ready("pool", 1), "a pod waits in the pool")
+                    pairs.append((await time_first_result(claimed), await time_first_result(direct)))
+            finally:
+                await claimed.close()
+                await direct.close()
+                await space.clear()
+    value, floor = median(one for one, _ in pairs), median(other for _, other in pairs)
+    what = "from a claim to the first result"
+    against, note = f"the sandbox server's address, {floor:,.0f} ms", f"{launches.count('warm')} of them warm"
+    return table.Row("claim", what, value, "ms", value / floor, against, times, note)
+
+
 def main() -> int:
     chosen = reporting.parse(reporting.parser(SCRIPT, (__doc__ or "").partition("\n")[0], MEASURES))
     load, busy = reporting.look(chosen)
     bars = table.read_bars(BARS.read_text())
-    with ExitStack() as stack:
-        one, two = House(stack, 1), House(stack, 2)
-        say("measuring")
-        turns, count = (3, 100) if chosen.quick else (7, 400)
-        rows = measure(one, two, chosen.only or list(MEASURES), turns, count)
+    wanted = chosen.only or list(MEASURES)
+    rows: list[table.Row] = []
+    if set(wanted) != {"claim"}:
+        with ExitStack() as stack:
+            one, two = House(stack, 1), House(stack, 2)
+            say("measuring")
+            turns, count = (3, 100) if chosen.quick else (7, 400)
+            rows += measure(one, two, wanted, turns, count)
+    if "claim" in wanted:
+        say("measuring claims")
+        rows.append(asyncio.run(measure_claim(10 if chosen.quick else 50)))
     return reporting.report(chosen, SCRIPT, reporting.machine(load), rows, bars, busy=busy)
 
 
