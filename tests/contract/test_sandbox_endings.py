@@ -283,7 +283,9 @@ async def test_a_cells_own_timeout_goes_before_the_sandboxs(boxes: Boxes) -> Non
 async def test_nothing_that_a_stopped_cell_started_is_left(boxes: Boxes, how: str, stubborn: bool) -> None:
     async with boxes(grace=0.5 if stubborn else PATIENCE) as box:
         await prepared(box)
-        await box.run("import subprocess\nearlier = subprocess.Popen(['sleep', '100'])")
+        # The kernel tells when a process was started in hundredths of a second: what starts in the last one before
+        # the cell counts as the cell's.
+        await box.run("import subprocess, time\nearlier = subprocess.Popen(['sleep', '100'])\ntime.sleep(0.05)")
         code = (
             ("import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\n" if stubborn else "")
             + "import subprocess, time\n"

@@ -274,11 +274,12 @@ async def relay() -> AsyncIterator[tuple[str, list[Any]]]:
         opened = asyncio.open_unix_connection(to) if isinstance(to, str) else asyncio.open_connection(*to)
         there, back = await opened
         one = (b"\r\n", b"\r\nConnection: close\r\n", 1)
-        back.write((await reader.readuntil(b"\r\n\r\n")).replace(*one))
-        sending = asyncio.create_task(pump(reader, back))
-        with contextlib.suppress(asyncio.IncompleteReadError):
+        hung_up = contextlib.suppress(asyncio.IncompleteReadError, OSError)
+        with contextlib.closing(back), contextlib.closing(writer), hung_up:
+            back.write((await reader.readuntil(b"\r\n\r\n")).replace(*one))
+            sending = asyncio.create_task(pump(reader, back))
             writer.write((await there.readuntil(b"\r\n\r\n")).replace(*one))
-        await asyncio.gather(sending, pump(there, writer))
+            await asyncio.gather(sending, pump(there, writer))
 
     serving = await asyncio.start_server(serve, "127.0.0.1", 0)
     try:
@@ -298,11 +299,12 @@ async def relay() -> AsyncIterator[tuple[str, list[Any]]]:
 )
 async def test_what_is_no_such_server_is_told(health: bytes, said: str) -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        head = await reader.readuntil(b"\r\n\r\n")
-        status, body = (b"200 OK", health) if b"/health" in head else (b"404 Not Found", b"404")
-        writer.write(b"HTTP/1.1 %s\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s" % (status, len(body), body))
-        await writer.drain()
-        writer.close()
+        with contextlib.closing(writer), contextlib.suppress(asyncio.IncompleteReadError, OSError):
+            head = await reader.readuntil(b"\r\n\r\n")
+            status, body = (b"200 OK", health) if b"/health" in head else (b"404 Not Found", b"404")
+            told = b"Connection: close\r\nContent-Length: %d" % len(body)
+            writer.write(b"HTTP/1.1 %s\r\n%s\r\n\r\n%s" % (status, told, body))
+            await writer.drain()
 
     serving = await asyncio.start_server(serve, "127.0.0.1", 0)
     source = RemoteSource(f"http://127.0.0.1:{serving.sockets[0].getsockname()[1]}", patience=0.1)

@@ -78,7 +78,8 @@ async def _pass(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
             writer.write(data)
     except OSError:
         pass
-    writer.close()
+    finally:
+        writer.close()
 
 
 @pytest.fixture

@@ -50,8 +50,11 @@ def home(_scene: Scene, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ho
     (there / "secret.txt").write_text(SECRET)
     (project / "link.txt").symlink_to(there / "secret.txt")
     (project / "out").symlink_to(there)
-    upstream = f"loop={_scene.server.base_url}"
-    with House(there / "state", "--project", str(project), "--upstream", upstream, preload=True) as house:
+    flags = ("--project", str(project), "--upstream", f"loop={_scene.server.base_url}")
+    origins = {
+        "BELLJAR_ALLOWED_ORIGINS": "http://elsewhere"
+    }  # without a key, it answers to no other name that leads here
+    with House(there / "state", *flags, environment=origins, preload=True) as house:
         yield house
 
 

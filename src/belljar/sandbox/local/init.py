@@ -187,6 +187,8 @@ def _kill_all() -> None:
 def _sweep(started: int) -> None:
     """Kill what was started since, but not the interpreter.
 
+    The kernel knows the time in hundredths of a second: what an earlier cell started in the same one goes too, since
+    nothing of this cell may stay.
     Stopped first and killed when no more appear: the stopped keep their place among the processes allowed, so a
     fork bomb runs dry instead of outrunning us.
     """
