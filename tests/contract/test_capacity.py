@@ -58,8 +58,13 @@ class Container:
     def __init__(self, capacity: Capacity, name: str, owner: str, stack: AsyncExitStack) -> None:
         self.owner = owner
         self.idle = False
+        self.died = False
         self.active_at = 0.0
         self._capacity, self._name, self._stack = capacity, name, stack
+
+    @property
+    def dead(self) -> bool:
+        return self.idle and self.died
 
     def rest(self) -> None:
         """Nobody uses it any more."""
@@ -108,6 +113,25 @@ async def test_what_becomes_idle_makes_room_for_who_waits() -> None:
     assert not mine.idle
     for one in (made, theirs):
         await one.end()
+
+
+async def test_the_dead_are_not_idle_and_make_room_first() -> None:
+    source = Source(2)
+    gateway = Gateway(source)
+    alive, dead = await gateway.use("a", "me"), await gateway.use("b", "them")
+    dead.active_at = 1.0  # it was used a moment ago, and is another's
+    dead.died = True
+    alive.rest()
+    assert gateway.capacity.count() == (1, 1)
+    dead.rest()
+    assert gateway.capacity.count() == (0, 1)
+    made = await gateway.use("c", "me")
+    assert (alive.idle, dead.idle) == (True, False)
+    alive.died = True
+    await gateway.capacity.sweep()
+    assert not alive.idle
+    assert gateway.capacity.count() == (1, 0)
+    await made.end()
 
 
 @pytest.mark.parametrize("waits", [True, False])

@@ -17,6 +17,7 @@ from belljar.errors import BelljarError, InvalidRequest, Lost, NoneFree, Refused
 from belljar.sandbox.base import Cell, Limits, Sandbox, SandboxHandle, SandboxSource, Spec
 from belljar.sandbox.local import box as jailed
 from belljar.sandbox.local import cell_run
+from belljar.sandbox.local.jail import Jail
 from belljar.sandbox.local.source import JailOptions, LocalSource
 from belljar.sandbox.outputs import Exit, Stdout, fold
 
@@ -244,6 +245,55 @@ async def test_a_jail_that_died_keeps_sandboxes_ready_again_once_their_kind_is_a
             async with source.acquire(Spec(packages=name)) as sandbox:
                 assert isinstance([output async for output in sandbox.run(Cell("1"))][-1], Exit)
         await until(lambda: source.spare == 1, "one is ready again")
+    finally:
+        await source.close()
+
+
+@pytest.mark.parametrize("blocking", [False, True])
+async def test_a_jail_that_is_killed_while_it_makes_a_sandbox_is_replaced(
+    home: Path, blocking: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = LocalSource(JailOptions(cache=home / "cache", preload=False))
+    spec = Spec(packages="none")
+    try:
+        async with source.acquire(spec):
+            jail = source._jail
+        assert jail is not None
+        create = jail.create
+
+        def be_killed(environment: str, fds: list[int], *, again: bool) -> None:
+            os.kill(jail.pid, signal.SIGKILL)
+            jail._process.wait(PATIENCE)
+            create(environment, fds, again=again)
+
+        monkeypatch.setattr(jail, "create", be_killed)
+        if blocking:
+            with source.lease(spec) as box:
+                assert box.alive
+        else:
+            async with source.acquire(spec) as sandbox:
+                assert isinstance([output async for output in sandbox.run(Cell("1"))][-1], Exit)
+        assert source._jail is not jail
+    finally:
+        await source.close()
+
+
+async def test_what_is_ready_in_a_jail_that_has_ended_is_neither_counted_nor_given(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The jail's own end comes first: its sandboxes may live a moment longer."""
+    spec = Spec(packages="none")
+    source = LocalSource(JailOptions(cache=home / "cache", warm=1, warm_spec=spec, preload=False))
+    try:
+        async with source.acquire(spec) as held:
+            await until(lambda: source.spare == 1, "one is ready")
+            jail, [ready] = source._jail, source._pool.ready
+            monkeypatch.setattr(Jail, "alive", property(lambda one: one is not jail and one._process.poll() is None))
+            assert source.spare == 0
+            assert not held.alive
+            async with source.acquire(spec) as sandbox:
+                assert sandbox.id != ready.id
+                assert isinstance([output async for output in sandbox.run(Cell("1"))][-1], Exit)
     finally:
         await source.close()
 

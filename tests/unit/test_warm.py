@@ -38,6 +38,7 @@ class Maker:
     made: list[Box] = field(default_factory=list)
     failing: type[BelljarError] | None = None
     failing_prime: bool = False
+    dying: bool = False
     _begun: queue.SimpleQueue[None] = field(default_factory=queue.SimpleQueue)
     _go: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
 
@@ -46,7 +47,7 @@ class Maker:
         assert self._go.acquire(timeout=PATIENCE)
         if self.failing is not None:
             raise self.failing("no room")
-        box = Box(spec)
+        box = Box(spec, alive=not self.dying)
         self.made.append(box)
         return box
 
@@ -129,7 +130,25 @@ def test_a_dead_one_is_ended_and_the_next_given(maker: Maker) -> None:
         dead, alive = maker.made
         dead.alive = False
         assert pool.claim(USUAL) is alive
-        assert (dead.ended, alive.ended) == (1, 0)
+        assert dead.ended == 0, "that takes a while, which the one who asks has no need to wait for"
+    assert (dead.ended, alive.ended) == (1, 0)
+
+
+@pytest.mark.parametrize("waited", [False, True])
+def test_one_that_died_before_it_arrived_is_neither_kept_nor_given(maker: Maker, waited: bool) -> None:
+    async def main() -> None:
+        with pooled(maker, 1) as pool:
+            maker.dying = True
+            maker.begun()
+            expected = asyncio.create_task(pool.expect_async(USUAL if waited else Spec(packages="none")))
+            await asyncio.sleep(0)
+            maker.go()
+            assert await expected is None
+            assert pool.claim(USUAL) is None
+            maker.begun()  # another, now that one was asked for
+            assert (pool.ready, [box.ended for box in maker.made]) == ((), [1])
+
+    asyncio.run(main())
 
 
 def test_a_pool_of_none_makes_none(maker: Maker) -> None:

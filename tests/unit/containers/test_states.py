@@ -163,6 +163,27 @@ async def staged(directory: Path, isolation: Literal["per_container", "per_call"
         assert not any(one.alive for one in made)
 
 
+def test_a_sandbox_that_died_while_nobody_used_it_is_not_idle_but_dead(play: Callable[..., None]) -> None:
+    async def scenario(stage: InputFiles) -> None:
+        seen = []
+
+        def look() -> None:
+            seen.append(stage.container.dead)
+
+        look()
+        async with stage.container.use() as use:
+            await run(use, "ok")
+            look()
+        look()
+        stage.made[0].alive = False
+        look()
+        async with stage.container.use():
+            look()  # it has another
+        assert seen == [False, False, False, True, False]
+
+    play(scenario)
+
+
 def _writes(played: Played, name: str, *, told: bool = True) -> Iterable[Output]:
     played.kept[name] = b"1"
     yield Stdout("written\n")

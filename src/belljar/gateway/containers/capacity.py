@@ -28,6 +28,11 @@ class Holder(Protocol):
         ...
 
     @property
+    def dead(self) -> bool:
+        """It is idle, and its sandbox has died meanwhile: of no use to anybody, though it takes a place."""
+        ...
+
+    @property
     def active_at(self) -> float: ...
 
     async def is_outlived(self) -> bool:
@@ -64,9 +69,10 @@ class Capacity:
         self._closed = False
 
     def count(self) -> tuple[int, int]:
-        """How many are in use, being made or ended included, and how many are idle."""
-        idle = sum(1 for _ in self._idle())
-        return self._owned.total() - len(self._waits) - idle, idle
+        """How many are in use, being made or ended included, and how many are idle; the dead are neither."""
+        idle = [*self._idle()]
+        dead = sum(one.dead for one in idle)
+        return self._owned.total() - len(self._waits) - len(idle), len(idle) - dead
 
     def note(self, container_id: str, holder: Holder | None) -> None:
         """Which container has sandboxes; None where it has none any more."""
@@ -190,7 +196,7 @@ class Capacity:
     async def _reserve(self, stack: AsyncExitStack, owner: str) -> None:
         most = self._policy.sandboxes_per_owner
         while most is not None and self._owned[owner] >= most:
-            victim = min(self._idle(owner), key=_active_at, default=None)
+            victim = min(self._idle(owner), key=_worth, default=None)
             if victim is None:
                 raise OverQuota(
                     f"all {most} sandboxes that one key may have are busy; wait until one of their cells ends, or "
@@ -209,17 +215,18 @@ class Capacity:
         return (one for one in self._holders.values() if one.idle and owner in (None, one.owner))
 
     def _victim(self, owner: str) -> Holder | None:
-        """The least recently used: of this owner's own, else of all that have been idle for a while."""
-        own = min(self._idle(owner), key=_active_at, default=None)
+        """A dead one; else the least recently used: of this owner's own, else of all that have been idle a while."""
+        dead = next((one for one in self._idle() if one.dead), None)
+        own = dead or min(self._idle(owner), key=_worth, default=None)
         if own is not None:
             return own
         since = self._clock() - self._policy.spare
-        return min((one for one in self._idle() if one.active_at <= since), key=_active_at, default=None)
+        return min((one for one in self._idle() if one.active_at <= since), key=_worth, default=None)
 
     async def sweep(self) -> None:
-        """End the sandboxes of containers that have expired."""
+        """End the sandboxes of containers that have expired, and those that have died."""
         for one in list(self._idle()):
-            if one.idle and await one.is_outlived() and one.idle:
+            if one.dead or (one.idle and await one.is_outlived() and one.idle):
                 await one.end()
 
     async def close(self) -> None:
@@ -237,8 +244,9 @@ class Capacity:
         await asyncio.gather(*[one.kill() for one in [*self._holders.values()]])
 
 
-def _active_at(holder: Holder) -> float:
-    return holder.active_at
+def _worth(holder: Holder) -> tuple[bool, float]:
+    """The least first: the dead, then by when they were used last."""
+    return not holder.dead, holder.active_at
 
 
 async def _wait_for(event: asyncio.Event, seconds: float) -> None:

@@ -112,6 +112,10 @@ class Container:
         return self._live is not None and not self._users
 
     @property
+    def dead(self) -> bool:
+        return self._live is not None and not self._users and not self._live.usable
+
+    @property
     def active_at(self) -> float:
         return self._active_at
 

@@ -106,10 +106,13 @@ class Box:
 
     @property
     def alive(self) -> bool:
-        """Whether its first process lives, which nobody has looked at while the sandbox lay ready."""
+        """Whether its first process lives, which nobody has looked at while the sandbox lay ready.
+
+        The jail takes it along when it ends, if a moment later.
+        """
         if not self.lost and self.control is not None and self.control.fileno() in dict(self.epoll.poll(0)):
             self.read_control()
-        return not self.lost
+        return not self.lost and self._jail.alive
 
     # -- life ---------------------------------------------------------------------------------------------------
 

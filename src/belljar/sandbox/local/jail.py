@@ -233,6 +233,14 @@ class Jail:
     def alive(self) -> bool:
         return self._process.poll() is None
 
+    def ends_within(self, seconds: float) -> bool:
+        """Whether it has ended, or does so in this time. Blocking: what it held may end a moment before it does."""
+        try:
+            self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
     @property
     def pid(self) -> int:
         return self._process.pid

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
-from belljar.errors import BadSettings, BelljarError, CannotConfine, InvalidRequest, Lost
+from belljar.errors import BadSettings, BelljarError, CannotConfine, InvalidRequest, Lost, Refused
 from belljar.sandbox.base import Attached, SandboxHandle, Spec
 from belljar.sandbox.local import cgroups, environments, probe, root, run_steps, users
 from belljar.sandbox.local.blocking import LocalBox
@@ -31,6 +31,9 @@ from belljar.sandbox.validation import make_packages, make_requirements
 from belljar.worker_threads import start_thread
 
 _log = logging.getLogger("belljar.sandbox")
+
+_ENDING = 1.0
+"""Seconds in which a jail that is being killed has ended, once a sandbox could not be made in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +96,7 @@ class LocalSource:
         """A sandbox for as long as the context lasts; nobody else can have it, so it needs no epoch."""
         settled = self._settle(spec)
         async with self._places.wait(wait):
-            box = self._pool.claim(settled) or await self._pool.expect_async(settled)
-            if box is None:
-                if not self._is_ready(settled):
-                    await asyncio.wrap_future(start_thread("belljar-packages", lambda: self.prepare(spec)))
-                with self._pool.first():
-                    box = await self._make_async(settled)
+            box = await self._take_async(spec, settled)
             try:
                 yield LocalSandbox(box)
             finally:
@@ -114,11 +112,7 @@ class LocalSource:
         """The same for blocking callers."""
         settled = self._settle(spec)
         with self._places.take():
-            box = self._pool.claim(settled) or self._pool.expect(settled)
-            if box is None:
-                self.prepare(spec)
-                with self._pool.first():
-                    box = self._make(settled)
+            box = self._take(spec, settled)
             try:
                 yield box
             finally:
@@ -256,6 +250,43 @@ class LocalSource:
 
     # -- making -------------------------------------------------------------------------------------------------
 
+    async def _take_async(self, spec: Spec, settled: Spec, *, again: bool = True) -> Box:
+        """One that is ready, or a new one; from a new jail where the jail ends meanwhile, as nothing has begun yet."""
+        box = self._pool.claim(settled) or await self._pool.expect_async(settled)
+        if box is not None:
+            return box
+        jail = self._jail
+        try:
+            if not self._is_ready(settled):
+                await asyncio.wrap_future(start_thread("belljar-packages", lambda: self.prepare(spec)))
+                jail = self._jail
+            with self._pool.first():
+                return await self._make_async(settled)
+        except (Lost, Refused):
+            if not again or not await asyncio.to_thread(self._has_lost, jail):
+                raise
+        return await self._take_async(spec, settled, again=False)
+
+    def _take(self, spec: Spec, settled: Spec, *, again: bool = True) -> Box:
+        """The same for blocking callers."""
+        box = self._pool.claim(settled) or self._pool.expect(settled)
+        if box is not None:
+            return box
+        jail = self._jail
+        try:
+            self.prepare(spec)
+            jail = self._jail
+            with self._pool.first():
+                return self._make(settled)
+        except (Lost, Refused):
+            if not again or not self._has_lost(jail):
+                raise
+        return self._take(spec, settled, again=False)
+
+    def _has_lost(self, jail: Jail | None) -> bool:
+        """Whether this one, in which a sandbox could not be made, is of no use any more. Blocking."""
+        return not self._closed and (jail is None or jail is not self._jail or jail.ends_within(_ENDING))
+
     def _make(self, spec: Spec) -> Box:
         box = self._new(spec)
         try:
@@ -309,7 +340,8 @@ class LocalSource:
     @property
     def spare(self) -> int:
         """Sandboxes that are ready and nobody's yet."""
-        return len(self._pool.ready)
+        jail = self._jail
+        return len(self._pool.ready) if jail is not None and jail.alive else 0
 
     def next_uid(self) -> int:
         """A user of its own for each sandbox, or root of the jail's own user namespace, which is us outside."""

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Generic, Protocol, TypeVar
 
-from belljar.errors import BelljarError
+from belljar.errors import BelljarError, Lost
 from belljar.sandbox.base import Spec
 
 _REFILL = 0.02
@@ -68,6 +68,8 @@ class Pool(Generic[B]):
         self._calm = threading.Condition(self._lock)
         self._hurried = 0
         self._ready: collections.deque[B] = collections.deque()
+        self._dead: collections.deque[B] = collections.deque()
+        """Those that died while they were ready, which the thread ends."""
         self._coming: _Coming[B] | None = None
         self._batch = 0
         self._wanted = threading.Event()
@@ -104,8 +106,7 @@ class Pool(Generic[B]):
             if box.alive:
                 box.spec = spec
                 return box
-            with contextlib.suppress(BelljarError, OSError):
-                self._end(box)
+            self._dead.append(box)  # ending it may take a while, for which the one who asks need not wait
 
     def expect(self, spec: Spec) -> B | None:
         """The one that is being made, when it comes, if it will do and nobody else has asked for it."""
@@ -167,6 +168,7 @@ class Pool(Generic[B]):
             self._wanted.clear()
             if self._closing.is_set():  # looked at after clearing: closing is told first, and then wanted
                 return
+            self._bury()
             try:
                 while len(self._ready) < self._size and not self._closing.is_set():
                     self._add()
@@ -187,6 +189,8 @@ class Pool(Generic[B]):
             try:
                 if coming.spec is None:  # somebody who waits for it has a cell to run at once
                     self._prime(box)
+                if not box.alive:
+                    raise Lost("it died before anybody had it")
             except BaseException:
                 self._end(box)
                 raise
@@ -240,6 +244,12 @@ class Pool(Generic[B]):
             old = self._take_all()
         for box in old:
             self._end(box)
+        self._bury()
+
+    def _bury(self) -> None:
+        while self._dead:
+            with contextlib.suppress(BelljarError, OSError, IndexError):
+                self._end(self._dead.popleft())
 
     def _take_all(self) -> list[B]:
         """One by one: others claim at the same time, without the lock."""
