@@ -43,13 +43,15 @@ class CodeArgument:
     def __init__(self) -> None:
         self._text: list[str] = []
         self._members = Members(_CODE)
-        self._lead = ""
+        self._lead: list[str] = []
         self._given = 0
+        self._result: Arguments | None = None
         self._way: Literal["open", "bare", "string", "held", "over"] = "open"
 
     def feed(self, fragment: str) -> str:
         """The characters of the code that this fragment of the arguments adds."""
         self._text.append(fragment)
+        self._result = None
         new = fragment if self._way == "bare" else self._stream_code(fragment)
         self._given += len(new)
         return new
@@ -59,8 +61,8 @@ class CodeArgument:
         if self._way == "string":
             return new
         if self._way == "open":
-            self._lead += new
-            begun = self._lead.lstrip()
+            self._lead.append(new)
+            begun = new.lstrip()  # whatever came before is blank
             if self._members.broken:
                 text = "".join(self._text).lstrip()
                 if text[0] not in "{[\"'`":
@@ -69,7 +71,7 @@ class CodeArgument:
                 self._way = "held"
             elif begun and begun[0] not in "`{":
                 self._way = "string"
-                return self._lead
+                return "".join(self._lead)
             elif begun:  # a fence, or JSON in its turn: told when all of it is there
                 self._way = "held"
         if self._members.end is not None and self._way != "over":
@@ -79,8 +81,11 @@ class CodeArgument:
 
     def result(self) -> Arguments:
         """The whole, when no more comes."""
-        read = _read("".join(self._text))
-        return Arguments(read.code, read.requirements, " and ".join(dict.fromkeys(read.notes)) or None)
+        if self._result is None:
+            read = _read("".join(self._text))
+            notes = " and ".join(dict.fromkeys(read.notes)) or None
+            self._result = Arguments(read.code, read.requirements, notes)
+        return self._result
 
     def rest(self) -> str:
         """The end of the code that only the end of the arguments could tell."""
@@ -184,8 +189,8 @@ def _pick_code(members: _Object, depth: int) -> _Read:
     for name, value in members:
         if name in _NAMES and isinstance(value, list) and not isinstance(value, _Object) and _are_lines(value):
             return _Read("\n".join(value), requirements, ["a list of lines"])
-        if name in _WRAPPERS and isinstance(value, _Object):
-            return _pick_code(value, depth).add_note("arguments inside arguments")
+        if name in _WRAPPERS and isinstance(value, _Object) and depth < _DEEPEST:
+            return _pick_code(value, depth + 1).add_note("arguments inside arguments")
     texts = [(name, value) for name, value in members if isinstance(value, str) and name not in _NOT_CODE]
     if len(texts) == 1:
         name, value = texts[0]

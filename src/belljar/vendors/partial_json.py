@@ -39,6 +39,9 @@ _INNER = re.compile(r"[^\"{}\[\]]+")
 _INNER_STRING = re.compile(r"(?:[^\"\\]++|\\.){0,1000}", re.DOTALL)
 _BARE = re.compile(r"[^,}]*")
 
+_MOST = 4000
+"""Strings and brackets that are followed: more than any call has, and each costs a microsecond or two."""
+
 CUT = "a missing end"
 _State: TypeAlias = Callable[[str, int], int]
 
@@ -76,6 +79,7 @@ class Members:
         self._start = 0
         self._depth = 0
         self._after_comma = False
+        self._parts = 0
         self.strings: list[tuple[str, str]] = []
         """The string members in order, the last of them perhaps cut."""
         self.nested: list[tuple[str, int, int]] = []
@@ -126,6 +130,8 @@ class Members:
         if at == len(data):
             return at
         char = data[at]
+        if self._is_too_much():
+            return self._leave(data)
         if char in _BODIES:
             return self._open(char, at, is_name=True)
         if char == "}":
@@ -170,6 +176,8 @@ class Members:
         at = _end(_INNER, data, at)
         if at == len(data):
             return at
+        if self._is_too_much():
+            return self._leave(data)
         if data[at] == '"':
             self._state = self._inside_string
         else:
@@ -256,6 +264,14 @@ class Members:
 
     def _break(self, data: str) -> int:
         self.broken = True
+        return self._leave(data)
+
+    def _is_too_much(self) -> bool:
+        self._parts += 1
+        return self._parts > _MOST
+
+    def _leave(self, data: str) -> int:
+        """Follow it no further: what came so far counts, as if it had been cut here."""
         self._state = self._over
         return len(data)
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 import belljar
 from belljar.vendors.code_argument import Arguments, CodeArgument
+from belljar.vendors.partial_json import Members
 
 
 def read(fragments: list[str]) -> tuple[str, str, Arguments]:
@@ -226,6 +228,54 @@ def test_whatever_comes_the_pieces_make_the_result(text: str, data: st.DataObjec
 def test_depth_does_no_harm(text: str) -> None:
     streamed, rest, result = read([text])
     assert streamed + rest == result.code
+
+
+@pytest.mark.parametrize(
+    ("start", "part", "end"),
+    [
+        ("", '"a":{},', ""),
+        ("", "'a':{x},", ""),
+        ("", '"a":"b",', ""),
+        ('"a":[', "[],", "]"),
+        ('"a":[', '"",', "]"),
+    ],
+)
+def test_an_object_is_followed_only_so_far(start: str, part: str, end: str) -> None:
+    """Each part costs time on the event loop, and no call has thousands."""
+    members = Members("code")
+    text = '{"code": "1", ' + start + part * 15_000 + end + "}"
+    assert members.feed(text) == "1"
+    members.finish()
+    assert (members.end, members.broken) == (None, False)
+    streamed, rest, result = read([text])
+    assert (streamed, rest, result.code) == ("1", "", "1")
+
+
+def test_the_whole_is_read_once() -> None:
+    argument = CodeArgument()
+    argument.feed('{"code": "1", "a": {x}')
+    assert argument.result() is argument.result()
+    argument.feed(', "requirements": ["six"]}')
+    assert argument.result().requirements == ("six",)
+
+
+def test_blank_code_takes_no_longer_than_other_code() -> None:
+    def take(piece: str) -> float:
+        argument = CodeArgument()
+        argument.feed('{"code": "')
+        begun = time.thread_time()
+        for _ in range(100_000):
+            argument.feed(piece)
+        return time.thread_time() - begun
+
+    assert take("    ") < 10 * take("abcd")  # forty times, where all that came before is looked at again
+
+
+@pytest.mark.parametrize("depth", [4, 300, 990])
+def test_arguments_in_arguments_have_an_end(depth: int) -> None:
+    text = '{"arguments":' * depth + '{"code": "1"}' + "}" * depth
+    _, _, result = read([text])
+    assert result.code in ("", text)
 
 
 def test_json_in_json_in_json_has_an_end() -> None:
