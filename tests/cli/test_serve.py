@@ -121,6 +121,26 @@ sys.exit(main())
         assert served.end(signal.SIGINT)[0] == 0
 
 
+def test_it_is_not_ready_on_a_full_disk(belljar: Command) -> None:
+    code = """
+import os, sys
+statvfs = os.statvfs
+os.statvfs = lambda path: os.statvfs_result((*statvfs(path)[:4], 0, *statvfs(path)[5:]))
+from belljar.cli import main
+sys.exit(main())
+"""
+    belljar.environment |= {
+        "BELLJAR_STATE_DIR": str(belljar.directory / "state"), "BELLJAR_CODE_INTERPRETER": "false"
+    }  # fmt: skip
+    with belljar.script(code, "serve", "--port", "0", "--json", "--no-discover") as process:
+        assert process.stdout is not None
+        served = Served(process, json.loads(process.stdout.readline()))
+        why = "the disk of its state is full; free some space there, or move it to a larger disk"
+        assert served.ask("/readyz") == (503, {"status": "not ready", "problems": [why]})
+        assert served.ask("/healthz")[0] == 200
+        assert served.end(signal.SIGINT)[0] == 0
+
+
 def test_upstreams_are_told_even_if_they_do_not_answer(belljar: Command) -> None:
     with unused_port() as port, belljar.serve("--upstream", f"mine=http://127.0.0.1:{port}/v1") as served:
         assert served.told["models"] == {"belljar": ["belljar"], "mine": []}

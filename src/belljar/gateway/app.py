@@ -33,7 +33,7 @@ from belljar.gateway.server.interfaces import ServerServices
 from belljar.gateway.server.log import Journal
 from belljar.gateway.server.metrics import Metrics
 from belljar.gateway.server.options import Quota, ServerOptions
-from belljar.gateway.store import lock, retention
+from belljar.gateway.store import disk_errors, lock, retention
 from belljar.gateway.store.base import Blobs, Records
 from belljar.gateway.store.configured_store import find_database, open_blobs, open_records
 from belljar.gateway.store.keys import Keyring
@@ -160,6 +160,7 @@ class Gateway:
             stack.enter_context(lock.held(settings.state_dir))
         records = open_local_records(settings.state_dir) if self._private else await open_records(settings)
         stack.push_async_callback(records.close)
+        self._keeps_here = self._private or settings.blobs is None or find_database(settings) is None
         blobs = open_local_blobs(settings.state_dir) if self._private else await open_blobs(settings, records)
         stack.push_async_callback(blobs.close)
         keys = None if self._private else await self._keyring(records)
@@ -343,6 +344,8 @@ class Gateway:
         """Why no request should come here now."""
         if self._membership.suspended:
             return ["the store does not answer"]
+        if self._keeps_here and (full := await asyncio.to_thread(disk_errors.find_problem, self._settings.state_dir)):
+            return [full]
         problem = await self._ground.problem()
         if problem is not None:
             return [problem]

@@ -3,12 +3,27 @@
 from __future__ import annotations
 
 import errno
+import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from belljar.errors import OperatorError
+
+_LEAST = 1 << 20
+"""Bytes below which a disk is as good as full: a record and its journal take some pages each."""
+
+
+def find_problem(directory: Path) -> str | None:
+    """Why nothing more can be kept there, for whoever may ask: it names no path."""
+    try:
+        disk = os.statvfs(directory)
+    except OSError as error:
+        return f"the directory of its state cannot be used: {error.strerror}"
+    if disk.f_bavail * disk.f_frsize < _LEAST or (disk.f_files and not disk.f_favail):
+        return "the disk of its state is full; free some space there, or move it to a larger disk"
+    return None
 
 
 def full(directory: Path) -> OperatorError:
