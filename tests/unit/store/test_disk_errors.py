@@ -7,8 +7,25 @@ from pathlib import Path
 
 from belljar.gateway.store import disk_errors
 
-from .conftest import Child
+from .conftest import Child, Children
 
+OPEN = """
+import asyncio, resource, sys
+from pathlib import Path
+from belljar.errors import OperatorError
+from belljar.gateway.store.directory import DirectoryBlobs
+
+async def main():
+    blobs = DirectoryBlobs(Path(sys.argv[1]) / "blobs")
+    with open("/dev/null") as last:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (last.fileno() + 1, 4096))
+        try:
+            await blobs.keep([b"x"])
+        except OperatorError as error:
+            print(error.status, error.retryable, error)
+
+asyncio.run(main())
+"""
 FILL = """
 import sys
 from pathlib import Path
@@ -35,6 +52,14 @@ def test_a_disk_is_a_problem_while_it_is_full(start_on_small_disk: Callable[[str
         "None",
     ]
     assert child.returncode == 0
+
+
+def test_where_no_more_files_may_be_open_callers_come_again(start: Children, tmp_path: Path) -> None:
+    told, _ = start(OPEN, tmp_path).communicate()
+    assert told == (
+        "503 True this server has as many files open as it may; come again in a moment. Whoever runs it can raise the "
+        "limit: `ulimit -n`, or LimitNOFILE= in its unit\n"
+    )
 
 
 def test_a_directory_that_is_gone_is_a_problem_too(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from belljar.errors import OperatorError
+from belljar.errors import OperatorError, StoreUnavailable
 
 _LEAST = 1 << 20
 """Bytes below which a disk is as good as full: a record and its journal take some pages each."""
@@ -34,6 +34,11 @@ def of_system(error: OSError, directory: Path) -> OperatorError:
     """What the system refused to do with our files."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return full(directory)
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        return StoreUnavailable(
+            "this server has as many files open as it may; come again in a moment. Whoever runs it can raise the "
+            "limit: `ulimit -n`, or LimitNOFILE= in its unit"
+        )
     return OperatorError(f"{directory} cannot be used: {error.strerror or error}; check the disk and its permissions")
 
 
