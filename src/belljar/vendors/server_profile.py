@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
@@ -19,7 +19,6 @@ Member: TypeAlias = Literal[
     "prompt_cache_key",
     "safety_identifier",
 ]
-MEMBERS: tuple[Member, ...] = get_args(Member)
 Choosing: TypeAlias = Literal["none", "required", "named"]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
@@ -15,7 +15,7 @@ from belljar.vendors.chat import tools_in_prompt
 from belljar.vendors.chat.servers import for_model
 from belljar.vendors.request import ModelRequest, refuse_item
 from belljar.vendors.sampling import members
-from belljar.vendors.server_profile import MEMBERS, Member, ServerProfile
+from belljar.vendors.server_profile import Member, ServerProfile
 from belljar.wire import codec
 from belljar.wire.items import (
     CodeInterpreterCall,
@@ -61,33 +61,25 @@ def encode(request: ModelRequest, profile: ServerProfile) -> bytes:
     if request.top_p is not None:
         body["top_p"] = request.top_p
     body.update(members(request.sampling, profile.sampling))
-    for name in MEMBERS:
-        if name in profile.members and (value := _write_member(name, request, tools="tools" in body)) is not None:
+    for name, write in _MEMBERS.items():
+        if name in profile.members and (value := write(request, "tools" in body)) is not None:
             body[name] = value
     if "logprobs" in body and request.top_logprobs:
         body["top_logprobs"] = request.top_logprobs
     return codec.encode(body)
 
 
-def _write_member(name: Member, request: ModelRequest, *, tools: bool) -> object:
-    """What is said in a member that only some servers take; None where there is nothing to say."""
-    match name:
-        case "stream_options":
-            return {"include_usage": True} if request.stream else None
-        case "parallel_tool_calls":
-            return False if tools and not request.parallel_tool_calls else None
-        case "reasoning_effort":
-            return request.reasoning.effort if request.reasoning else None
-        case "verbosity":
-            return request.text.verbosity if request.text.verbosity != "medium" else None
-        case "logprobs":
-            return True if request.logprobs or request.top_logprobs else None
-        case "service_tier":
-            return request.service_tier
-        case "prompt_cache_key":
-            return request.prompt_cache_key
-        case "safety_identifier":
-            return request.safety_identifier
+_MEMBERS: Mapping[Member, Callable[[ModelRequest, bool], object]] = {
+    "stream_options": lambda request, _: {"include_usage": True} if request.stream else None,
+    "parallel_tool_calls": lambda request, tools: False if tools and not request.parallel_tool_calls else None,
+    "reasoning_effort": lambda request, _: request.reasoning.effort if request.reasoning else None,
+    "verbosity": lambda request, _: request.text.verbosity if request.text.verbosity != "medium" else None,
+    "logprobs": lambda request, _: True if request.logprobs or request.top_logprobs else None,
+    "service_tier": lambda request, _: request.service_tier,
+    "prompt_cache_key": lambda request, _: request.prompt_cache_key,
+    "safety_identifier": lambda request, _: request.safety_identifier,
+}
+"""What is said in a member that only some servers take, given whether there are tools; None: nothing."""
 
 
 def custom_names(request: ModelRequest) -> frozenset[str]:
