@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import asynccontextmanager, suppress
+from contextlib import ExitStack, suppress
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -33,7 +33,8 @@ class WorkerThreads:
     """At most `most` jobs at once, and of one owner a single one; others wait in the order in which they came.
 
     A job has a thread of its own, which a program that ends does not wait for. One that is given up on works on, and
-    keeps its place until it is done: so there are never more threads than places.
+    keeps its place and its owner's turn until it is done: so there are never more threads than places, and nobody gets
+    more of them by hanging up.
     """
 
     def __init__(self, name: str, most: int) -> None:
@@ -42,33 +43,29 @@ class WorkerThreads:
         self._owners: dict[str, _Line] = {}
 
     async def run(self, owner: str, job: Callable[[], T]) -> T:
-        async with self._turn(owner):
+        loop = asyncio.get_running_loop()
+        with ExitStack() as stack:
+            line = self._owners.setdefault(owner, _Line())
+            line.length += 1
+            stack.callback(self._leave_line, owner, line)
+            await line.lock.acquire()
+            stack.callback(line.lock.release)
             await self._places.acquire()
-            try:
-                running = start_thread(self._name, job)
-            except RuntimeError:  # no room for a thread
-                self._places.release()
-                raise
-            loop = asyncio.get_running_loop()
+            stack.callback(self._places.release)
+            running = start_thread(self._name, job)
+            leave = stack.pop_all().close
+        running.add_done_callback(lambda _: _call_in(loop, leave))
+        return await asyncio.wrap_future(running)
 
-            def leave(_: Future[T]) -> None:
-                with suppress(RuntimeError):  # the loop is closed
-                    loop.call_soon_threadsafe(self._places.release)
+    def _leave_line(self, owner: str, line: _Line) -> None:
+        line.length -= 1
+        if not line.length:
+            del self._owners[owner]
 
-            running.add_done_callback(leave)
-            return await asyncio.wrap_future(running)
 
-    @asynccontextmanager
-    async def _turn(self, owner: str) -> AsyncIterator[None]:
-        line = self._owners.setdefault(owner, _Line())
-        line.length += 1
-        try:
-            async with line.lock:
-                yield
-        finally:
-            line.length -= 1
-            if not line.length:
-                del self._owners[owner]
+def _call_in(loop: asyncio.AbstractEventLoop, act: Callable[[], object]) -> None:
+    with suppress(RuntimeError):  # it is closed
+        loop.call_soon_threadsafe(act)
 
 
 class _Line:

@@ -64,6 +64,30 @@ async def _a_job_that_is_given_up_on_keeps_its_place_until_it_is_done() -> None:
     assert await following, "it ran beside the one before"
 
 
+def test_who_gives_up_on_a_job_has_no_other_beside_it() -> None:
+    asyncio.run(_who_gives_up_on_a_job_has_no_other_beside_it())
+
+
+async def _who_gives_up_on_a_job_has_no_other_beside_it() -> None:
+    """Or an owner who hangs up again and again would have every place."""
+    threads, gate, begun = WorkerThreads("test", 2), threading.Event(), threading.Event()
+
+    def work() -> None:
+        begun.set()
+        gate.wait()
+
+    given_up = asyncio.create_task(threads.run("ada", work))
+    assert await asyncio.to_thread(begun.wait, 30)
+    given_up.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await given_up
+    following = asyncio.create_task(threads.run("ada", gate.is_set))
+    assert await threads.run("bob", lambda: "mine") == "mine"
+    gate.set()
+    assert await following, "it ran beside the one before"
+    assert not threads._owners, "nobody is remembered"
+
+
 class SlowBox:
     """A sandbox whose package index does not answer."""
 

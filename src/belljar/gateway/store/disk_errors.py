@@ -14,6 +14,8 @@ from belljar.errors import OperatorError, StoreUnavailable
 _LEAST = 1 << 20
 """Bytes below which a disk is as good as full: a record and its journal take some pages each."""
 
+_ROOM = "free some space there, or move it to a larger disk"
+
 
 def find_problem(directory: Path) -> str | None:
     """Why nothing more can be kept there, for whoever may ask: it names no path."""
@@ -22,12 +24,12 @@ def find_problem(directory: Path) -> str | None:
     except OSError as error:
         return f"the directory of its state cannot be used: {error.strerror}"
     if disk.f_bavail * disk.f_frsize < _LEAST or (disk.f_files and not disk.f_favail):
-        return "the disk of its state is full; free some space there, or move it to a larger disk"
+        return f"the disk of its state is full; {_ROOM}"
     return None
 
 
 def full(directory: Path) -> OperatorError:
-    return OperatorError(f"the disk of {directory} is full; free some space there, or move it to a larger disk")
+    return OperatorError(f"the disk of {directory} is full; {_ROOM}")
 
 
 def of_system(error: OSError, directory: Path) -> OperatorError:

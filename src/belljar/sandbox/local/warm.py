@@ -168,7 +168,7 @@ class Pool(Generic[B]):
             self._wanted.clear()
             if self._closing.is_set():  # looked at after clearing: closing is told first, and then wanted
                 return
-            self._bury()
+            self._end_dead()
             try:
                 while len(self._ready) < self._size and not self._closing.is_set():
                     self._add()
@@ -244,9 +244,9 @@ class Pool(Generic[B]):
             old = self._take_all()
         for box in old:
             self._end(box)
-        self._bury()
+        self._end_dead()
 
-    def _bury(self) -> None:
+    def _end_dead(self) -> None:
         while self._dead:
             with contextlib.suppress(BelljarError, OSError, IndexError):
                 self._end(self._dead.popleft())
